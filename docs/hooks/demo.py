@@ -29,25 +29,22 @@ STRONG = {"light": ("#8250df", "#1a7f37", "#9a6700"), "dark": ("#d2a8ff", "#56d3
 
 def data(story: Story, every: int = 5) -> dict[str, Any]:
     """What picture and page show, after every fifth task."""
-    best = story.accuracy.best_peer()
+    best = story.best_peer()
     at = [*range(every - 1, story.tasks, every)]
     rows = {"decide": "decide", "majority": "majority", f"{best} alone": best}
-    shares = {name: story.accuracy.rolling(row, WINDOW) for name, row in rows.items()}
+    ends = [(max(0, n + 1 - WINDOW), n + 1) for n in at]
     return {
         "tasks": [number + 1 for number in at],
         "fault": story.fault_at,
-        "moved": story.fault.events if story.fault.moved else None,
-        "domain": story.fault.domain or DOMAINS[0],
+        "moved": story.events if story.moved else None,
+        "domain": story.fault_domain or DOMAINS[0],
         "faulty": FAULTY,
         "peers": list(PEERS),
         "domains": list(DOMAINS),
-        "right": {name: [round(float(share[n]), 3) for n in at] for name, share in shares.items()},
-        "overall": {name: round(story.accuracy.mean(row), 3) for name, row in rows.items()},
+        "right": {name: [round(story.mean(row, *end), 3) for end in ends] for name, row in rows.items()},
+        "overall": {name: round(story.mean(row), 3) for name, row in rows.items()},
         "trust": [
-            [
-                [None if cell != cell else round(float(cell), 3) for cell in row]
-                for row in story.trust.history[n]
-            ]
+            [[None if cell != cell else round(float(cell), 3) for cell in row] for row in story.trust[n]]
             for n in at
         ],
     }

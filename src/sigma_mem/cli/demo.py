@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from sigma_mem.cli.options import Json
 from sigma_mem.cli.output import console, print_json
@@ -21,24 +21,24 @@ _WATCHED = 85.0  # tasks per second that a person can follow
 def demo(
     tasks: Annotated[
         int | None,
-        typer.Option(help=f"How many tasks. Default {_TASKS}, with --serve {_SERVED_TASKS}.", min=2),
+        Option(help=f"How many tasks. Default {_TASKS}, with --serve {_SERVED_TASKS}.", min=2),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same run.")] = 0,
+    seed: Annotated[int, Option(help="The same seed gives the same run.")] = 0,
     speed: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help=f"Tasks per second; 0 for no waiting. Default {_WATCHED:.0f} on a terminal, else 0.", min=0
         ),
     ] = None,
     memory: Annotated[
-        Path | None, typer.Option(help="Keep the memory in this new file, to inspect it afterwards.")
+        Path | None, Option(help="Keep the memory in this new file, to inspect it afterwards.")
     ] = None,
     serve: Annotated[
         bool,
-        typer.Option("--serve", help="Keep the memory in a service, with its dashboard (extra serve)."),
+        Option("--serve", help="Keep the memory in a service, with its dashboard (extra serve)."),
     ] = False,
-    port: Annotated[int, typer.Option(help="Port of the service; 0 takes a free one.", min=0, max=65535)] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the table at the end.")] = False,
+    port: Annotated[int, Option(help="Port of the service; 0 takes a free one.", min=0, max=65535)] = 0,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Only the table at the end.")] = False,
     json: Json = False,
 ) -> None:
     """Watch a memory learn which of six agents to trust, and move away from one that goes bad.

@@ -5,18 +5,20 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import is_dataclass
-from functools import wraps
+from functools import update_wrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import typer
+from typer import Option
 
+from sigma_mem.cli.output import Found, print_found
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
 
-_PICTURES = (".png", ".svg", ".pdf")
+T = TypeVar("T")
 
 
 class MemoryUrl(os.PathLike[str]):
@@ -50,7 +52,7 @@ def memory_path(text: str) -> Path:
 
 MemoryFile = Annotated[
     Path,
-    typer.Option(
+    Option(
         "--memory",
         "-m",
         help="The memory's file, or postgresql://…",
@@ -60,12 +62,12 @@ MemoryFile = Annotated[
         metavar="PATH",
     ),
 ]
-Namespace = Annotated[str, typer.Option(help="Name of the memory within the file.")]
+Namespace = Annotated[str, Option(help="Name of the memory within the file.")]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", help="Kind of task, if you know it; may be repeated.", show_default=False),
+    Option("--topic", help="Kind of task, if you know it; may be repeated.", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
 
 
 def existing(path: Path) -> Path:
@@ -100,13 +102,6 @@ def check_folder(option: str, file: Path) -> None:
         raise InputError(f"got {option} {file}, in a folder that does not exist; make the folder first")
 
 
-def check_picture(option: str, file: Path) -> None:
-    """Say now that a picture could not be written, or that its name has another ending than pictures have."""
-    if file.suffix not in _PICTURES:
-        raise InputError(f"got {option} {file}; expected a name that ends in {', '.join(_PICTURES)}")
-    check_folder(option, file)
-
-
 def text_of(question: str) -> str:
     """The question, or standard input if it is "-"."""
     if question != "-":
@@ -139,20 +134,59 @@ def named_values(pairs: Sequence[str], what: str) -> dict[str, str]:
     return values
 
 
-def grouped_options(command: Callable[..., None]) -> Callable[..., None]:
+def shows(command: Callable[..., Found]) -> Callable[..., None]:
+    """Print what a command found, as one JSON object with --json."""
+
+    def run(json: Json = False, **given: Any) -> None:
+        print_found(command(**given), json)
+
+    return _with_options(run, command, _parameters(command) + _parameters(run)[:-1])
+
+
+def reads(command: Callable[..., Found]) -> Callable[..., None]:
+    """A command on an existing memory, which is its first argument and stays as it is."""
+    return _on_memory(command, opened_to_read)
+
+
+def changes(command: Callable[..., Found]) -> Callable[..., None]:
+    """A command that may change an existing memory, which is its first argument."""
+    return _on_memory(command, opened)
+
+
+def _on_memory(command: Callable[..., Found], opening: Callable[..., Any]) -> Callable[..., None]:
+    def run(memory: MemoryFile, namespace: Namespace = "default", json: Json = False, **given: Any) -> None:
+        with opening(memory, namespace) as mem:
+            found = command(mem, **given)
+        print_found(found, json)
+
+    first, *last, _ = _parameters(run)
+    return _with_options(run, command, [first, *_parameters(command)[1:], *last])
+
+
+def grouped_options(command: Callable[..., T]) -> Callable[..., T]:
     """Make an option of each field of every parameter that is a dataclass."""
-    own = inspect.signature(command).parameters
-    groups: dict[str, Any] = {name: p.annotation for name, p in own.items() if is_dataclass(p.annotation)}
+    own = _parameters(command)
+    groups: dict[str, Any] = {p.name: p.annotation for p in own if is_dataclass(p.annotation)}
     fields = {name: inspect.signature(group, eval_str=True).parameters for name, group in groups.items()}
 
-    @wraps(command)
-    def run(**given: Any) -> None:
+    def run(**given: Any) -> T:
         made = {name: groups[name](**{key: given.pop(key) for key in keys}) for name, keys in fields.items()}
-        command(**given, **made)
+        return command(**given, **made)
 
-    taken = [p for name, p in own.items() if name not in groups]
-    taken += [p for keys in fields.values() for p in keys.values()]
-    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in taken]
+    taken = [p for p in own if p.name not in groups] + [p for keys in fields.values() for p in keys.values()]
+    return _with_options(run, command, taken)
+
+
+def _parameters(command: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(command).parameters.values())
+
+
+def _with_options(
+    run: Callable[..., T], command: Callable[..., Any], options: Sequence[inspect.Parameter]
+) -> Callable[..., T]:
+    """`run` under the name and help of `command`, with these options."""
+    update_wrapper(run, command)
+    taken = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in options]
     run.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in taken}
     return run

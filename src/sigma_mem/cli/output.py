@@ -83,12 +83,19 @@ def print_table(
         out.print(line)
 
 
-def say(as_json: bool, values: Mapping[str, Any], text: str) -> None:
-    """Print one object if JSON is wanted, else the text."""
+# What a command found: the object for --json, and what people read, or what prints that.
+Found = tuple[Mapping[str, Any], str | Callable[[], None]]
+
+
+def print_found(found: Found, as_json: bool) -> None:
+    """Print one object if JSON is wanted, else what people read."""
+    values, text = found
     if as_json:
         print_json(values)
-    else:
+    elif isinstance(text, str):
         typer.echo(shown(text))
+    else:
+        text()
 
 
 def print_json(values: Mapping[str, Any]) -> None:

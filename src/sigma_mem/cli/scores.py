@@ -1,16 +1,14 @@
 """``sigma-mem scores``: feedback from the scores that other tools have."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from xml.etree.ElementTree import ParseError
 
-import typer
+from typer import Argument, Option
 
-from sigma_mem.cli.options import Json, Namespace, memory_path, opened
-from sigma_mem.cli.output import say
+from sigma_mem.cli.options import Namespace, memory_path, opened, shows
+from sigma_mem.cli.output import Found
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,37 +17,37 @@ if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
 
 
+@shows
 def scores(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             help="langfuse, langsmith, phoenix, inspect, promptfoo, deepeval, junit or csv.",
             show_default=False,
         ),
     ],
     targets: Annotated[
-        list[str], typer.Argument(metavar="FILE...|URL", help="Its files, or the service's address.")
+        list[str], Argument(metavar="FILE...|URL", help="Its files, or the service's address.")
     ],
     memory: Annotated[
         str,
-        typer.Option(
+        Option(
             "--memory", "-m", help="A file, postgresql://…, or http://… of a service.", show_default=False
         ),
     ],
     metric: Annotated[
         list[str],
-        typer.Option(help="What counts: NAME, NAME>=0.7, NAME<=0.2 or NAME=word, each also with *WEIGHT."),
+        Option(help="What counts: NAME, NAME>=0.7, NAME<=0.2 or NAME=word, each also with *WEIGHT."),
     ],
     ref: Annotated[
-        str | None, typer.Option(help="Field that names the event: a path of keys, a column or property.")
+        str | None, Option(help="Field that names the event: a path of keys, a column or property.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Only scores from this time on, if the service can filter them.")
+        str | None, Option(help="Only scores from this time on, if the service can filter them.")
     ] = None,
-    last: Annotated[int, typer.Option(min=1, help="Look for scores of N decisions (services).")] = 1000,
+    last: Annotated[int, Option(min=1, help="Look for scores of N decisions (services).")] = 1000,
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Import scores of another tool as feedback; importing them twice changes nothing.
 
     Examples:
@@ -77,7 +75,7 @@ def scores(
         done = record(mem, found, metrics, source if memory_is_here(memory) else None)
     values = {"taken": done.taken, "unknown": done.unknown, "unused": done.unused}
     told = f"{done.taken} scores taken, {done.unknown} of events that this memory does not know"
-    say(json, values, f"{told}, {done.unused} of other metrics or without a value that counts")
+    return values, f"{told}, {done.unused} of other metrics or without a value that counts"
 
 
 def memory_is_here(memory: str) -> bool:
@@ -85,7 +83,7 @@ def memory_is_here(memory: str) -> bool:
     return not memory.startswith(("http://", "https://"))
 
 
-def _memory(memory: str, namespace: str, metrics: Mapping[str, Any]) -> SigmaMem | Client:
+def _memory(memory: str, namespace: str, metrics: Mapping[str, Any]) -> "SigmaMem | Client":
     if memory_is_here(memory):
         return opened(memory_path(memory), namespace)
     if len(metrics) > 1:
@@ -99,8 +97,8 @@ def _memory(memory: str, namespace: str, metrics: Mapping[str, Any]) -> SigmaMem
 
 
 def _read(
-    reader: Callable[..., Iterable[Score]], source: str, file: Path, given: Mapping[str, str]
-) -> Sequence[Score]:
+    reader: "Callable[..., Iterable[Score]]", source: str, file: Path, given: Mapping[str, str]
+) -> "Sequence[Score]":
     try:
         return list(reader(file, **given))
     except (KeyError, TypeError, AttributeError, ParseError) as error:

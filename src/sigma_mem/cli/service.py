@@ -3,14 +3,16 @@
 import os
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
 from sigma_mem.cli.decisions import EncoderName, Peers, TaskOptions
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, names_of
-from sigma_mem.cli.output import moment, print_json, print_table
+from sigma_mem.cli.options import MemoryFile, Namespace, names_of, shows
+from sigma_mem.cli.output import Found, moment, print_table
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,15 +20,15 @@ if TYPE_CHECKING:
 
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", "-c", help="Configuration; sigma-mem.toml, if there is one, by default."),
+    Option("--config", "-c", help="Configuration; sigma-mem.toml, if there is one, by default."),
 ]
-Host = Annotated[str | None, typer.Option(help="Address to listen on (default 127.0.0.1).")]
-Port = Annotated[int | None, typer.Option(help="Port; 0 takes a free one (default 8321).")]
+Host = Annotated[str | None, Option(help="Address to listen on (default 127.0.0.1).")]
+Port = Annotated[int | None, Option(help="Port; 0 takes a free one (default 8321).")]
 MemoryPath = Annotated[
     str | None,
-    typer.Option("--path", help="The memory's file, or postgresql://…; none keeps it in the process."),
+    Option("--path", help="The memory's file, or postgresql://…; none keeps it in the process."),
 ]
-KeyFile = Annotated[str | None, typer.Option("--keys", help="The file of API keys.")]
+KeyFile = Annotated[str | None, Option("--keys", help="The file of API keys.")]
 
 keys_app = typer.Typer(no_args_is_help=True, add_completion=False, help="API keys of the service.")
 
@@ -37,9 +39,9 @@ def serve(
     port: Port = None,
     path: MemoryPath = None,
     keys: KeyFile = None,
-    log: Annotated[str | None, typer.Option(help="json, text or off (default json).")] = None,
+    log: Annotated[str | None, Option(help="json, text or off (default json).")] = None,
     access_log: Annotated[
-        bool | None, typer.Option("--access-log/--no-access-log", help="Whether every request is logged.")
+        bool | None, Option("--access-log/--no-access-log", help="Whether every request is logged.")
     ] = None,
 ) -> None:
     """Serve memories over HTTP until Ctrl-C: API, dashboard, and a gateway in front of models.
@@ -65,14 +67,14 @@ def serve(
     run(loaded, started)
 
 
+@shows
 def config(
     file: ConfigFile = None,
     host: Host = None,
     port: Port = None,
     path: MemoryPath = None,
     keys: KeyFile = None,
-    json: Json = False,
-) -> None:
+) -> Found:
     """Print the service's configuration, and where each value comes from.
 
     An existing memory keeps the settings that it was made with.
@@ -98,11 +100,8 @@ def config(
         held |= {"keep_text": opening.keep_text}
         values |= {name: held[name] for name in values if name in held}
         origins |= dict.fromkeys(set(values) & set(held), f"the memory {loaded.config.namespace!r}")
-    if json:
-        given = {name: {"said": differs[name][0]} for name in differs}
-        found = {name: {"value": value, "from": origins[name]} for name, value in values.items()}
-        print_json({name: each | given.get(name, {}) for name, each in found.items()})
-        return
+    given = {name: {"said": differs[name][0]} for name in differs}
+    found = {name: {"value": value, "from": origins[name]} for name, value in values.items()}
     rows = [(name, _text(value), origins[name]) for name, value in values.items()]
     place = [name for name, *_ in rows].index("upstreams") + 1
     rows[place:place] = [
@@ -119,7 +118,8 @@ def config(
         + ("it goes on as it was made." if name == "keep_text" and said else "the service refuses to start.")
         for name, (said, is_) in differs.items()
     ]
-    print_table(("name", "value", "from"), rows, [*notes, why])
+    shown = partial(print_table, ("name", "value", "from"), rows, [*notes, why])
+    return {name: each | given.get(name, {}) for name, each in found.items()}, shown
 
 
 def mcp(
@@ -127,7 +127,7 @@ def mcp(
     peers: Peers = None,
     namespace: Namespace = "default",
     encoder: EncoderName = None,
-    source: Annotated[str, typer.Option(help="Source of this feedback: a person or program.")] = "default",
+    source: Annotated[str, Option(help="Source of this feedback: a person or program.")] = "default",
 ) -> None:
     """Serve a memory to an agent as MCP tools, over standard input and output.
 
@@ -143,16 +143,16 @@ def mcp(
 
 
 @keys_app.command("add")
+@shows
 def add(
-    name: Annotated[str, typer.Argument(help="Name of its holder; also the source of its feedback.")],
+    name: Annotated[str, Argument(help="Name of its holder; also the source of its feedback.")],
     keys: KeyFile = None,
-    role: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
+    role: Annotated[str, Option(help="read, write or admin.")] = "write",
     namespace: Annotated[
-        str, typer.Option(help="Namespaces in which the role holds: names separated by commas, or * for all.")
+        str, Option(help="Namespaces in which the role holds: names separated by commas, or * for all.")
     ] = "*",
     config: ConfigFile = None,
-    json: Json = False,
-) -> None:
+) -> Found:
     """Make an API key. It is printed once and kept as a hash; a running service takes it within a second.
 
     Examples:
@@ -162,14 +162,12 @@ def add(
 
     file = _key_file(keys, config)
     key = add_key(file, name, dict.fromkeys(names_of(namespace) or (), role), time.time())
-    if json:
-        print_json({"name": name, "key": key, "file": file})
-    else:
-        typer.echo(key)
+    return {"name": name, "key": key, "file": file}, key
 
 
 @keys_app.command("list")
-def list_(keys: KeyFile = None, config: ConfigFile = None, json: Json = False) -> None:
+@shows
+def list_(keys: KeyFile = None, config: ConfigFile = None) -> Found:
     """List API keys by name, with their roles.
 
     Examples:
@@ -178,18 +176,15 @@ def list_(keys: KeyFile = None, config: ConfigFile = None, json: Json = False) -
     from sigma_mem.serve.keys import read_keys
 
     found = read_keys(_key_file(keys, config))
-    if json:
-        kept = [{"name": key.name, "grants": dict(key.grants), "created": key.created} for key in found]
-        print_json({"keys": kept})
-        return
+    kept = [{"name": key.name, "grants": dict(key.grants), "created": key.created} for key in found]
     roles = [", ".join(f"{role} in {where}" for where, role in key.grants.items()) for key in found]
     rows = [(key.name, may, moment(key.created)) for key, may in zip(found, roles, strict=True)]
-    print_table(("name", "role", "made (UTC)"), rows)
+    return {"keys": kept}, partial(print_table, ("name", "role", "made (UTC)"), rows)
 
 
 @keys_app.command("remove")
 def remove(
-    name: Annotated[str, typer.Argument(help="Name of its holder.", show_default=False)],
+    name: Annotated[str, Argument(help="Name of its holder.", show_default=False)],
     keys: KeyFile = None,
     config: ConfigFile = None,
 ) -> None:

@@ -1,68 +1,64 @@
 """``sigma-mem peers``, ``prices``, ``sources`` and ``forget``: what an operator changes in a memory."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from typer import Argument, Option
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, opened, opened_to_read
-from sigma_mem.cli.output import print_json, print_table, say
+from sigma_mem.cli.options import MemoryFile, Namespace, changes, opened, opened_to_read, shows
+from sigma_mem.cli.output import Found, print_table
 from sigma_mem.errors import InputError
 
-PeerName = Annotated[str | None, typer.Argument(help="The peer whose price to set.", show_default=False)]
-Amount = Annotated[float | None, typer.Option(min=0.0, show_default=False)]
+if TYPE_CHECKING:
+    from sigma_mem.session import SigmaMem
+
+Peer = Annotated[str, Argument(help="Name of the peer.", show_default=False)]
+Amount = Annotated[float | None, Option(min=0.0, show_default=False)]
 _PARTS = ("per_call", "per_input_token", "per_output_token", "latency")  # of a price, that are shown
-Peer = Annotated[str, typer.Argument(help="Name of the peer.", show_default=False)]
 
 peers_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Change the pool of peers.")
 
 
 @peers_app.command()
+@changes
 def add(
+    mem: "SigmaMem",
     peer: Peer,
-    memory: MemoryFile,
     returning: Annotated[
-        bool, typer.Option("--returning", help="The peer was removed before: start it with nothing known.")
+        bool, Option("--returning", help="The peer was removed before: start it with nothing known.")
     ] = False,
-    like: Annotated[
-        str | None, typer.Option(help="Peer from whose record it starts.", show_default=False)
-    ] = None,
-    worth: Annotated[float, typer.Option(min=0.0, help="How many labels that record counts for.")] = 20.0,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+    like: Annotated[str | None, Option(help="Peer from whose record it starts.", show_default=False)] = None,
+    worth: Annotated[float, Option(min=0.0, help="How many labels that record counts for.")] = 20.0,
+) -> Found:
     """Add a peer to the pool, as its last.
 
     Examples:
     sigma-mem peers add --memory memory.db large@low --like large --worth 20
     """
-    with opened(memory, namespace) as mem:
-        mem.add_peer(peer, returning=returning, like=like, worth=worth)
-        _say_pool(mem.peers, json)
+    mem.add_peer(peer, returning=returning, like=like, worth=worth)
+    return _pool(mem)
 
 
 @peers_app.command()
-def remove(peer: Peer, memory: MemoryFile, namespace: Namespace = "default", json: Json = False) -> None:
+@changes
+def remove(mem: "SigmaMem", peer: Peer) -> Found:
     """Remove a peer from the pool, and forget what is known about it."""
-    with opened(memory, namespace) as mem:
-        mem.remove_peer(peer)
-        _say_pool(mem.peers, json)
+    mem.remove_peer(peer)
+    return _pool(mem)
 
 
 @peers_app.command()
+@changes
 def rename(
+    mem: "SigmaMem",
     peer: Peer,
-    memory: MemoryFile,
     name: Annotated[
-        str | None,
-        typer.Argument(help="Its new name; none for a model that was updated under its name."),
+        str | None, Argument(help="Its new name; none for a model that was updated under its name.")
     ] = None,
-    keep: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of its record that stays.")] = 1.0,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+    keep: Annotated[float, Option(min=0.0, max=1.0, help="Share of its record that stays.")] = 1.0,
+) -> Found:
     """Give a peer another name or a successor, or keep only a share of its record.
 
     Examples:
@@ -70,29 +66,27 @@ def rename(
 
     sigma-mem peers rename --memory memory.db coder --keep 0.2
     """
-    with opened(memory, namespace) as mem:
-        mem.rename_peer(peer, name, keep=keep)
-        _say_pool(mem.peers, json)
+    mem.rename_peer(peer, name, keep=keep)
+    return _pool(mem)
 
 
-def _say_pool(peers: tuple[str, ...], as_json: bool) -> None:
-    say(as_json, {"peers": list(peers)}, f"peers: {', '.join(peers)}")
+def _pool(mem: "SigmaMem") -> Found:
+    return {"peers": list(mem.peers)}, f"peers: {', '.join(mem.peers)}"
 
 
+@shows
 def prices(
     memory: MemoryFile,
-    peer: PeerName = None,
+    peer: Annotated[str | None, Argument(help="The peer whose price to set.", show_default=False)] = None,
     per_call: Amount = None,
     per_input_token: Amount = None,
     per_output_token: Amount = None,
     output_tokens: Annotated[
-        float | None,
-        typer.Option(min=0.0, help="Tokens of an answer, before any cost is known (default 300)."),
+        float | None, Option(min=0.0, help="Tokens of an answer, before any cost is known (default 300).")
     ] = None,
-    latency: Annotated[float | None, typer.Option(min=0.0, help="Seconds that a call takes.")] = None,
+    latency: Annotated[float | None, Option(min=0.0, help="Seconds that a call takes.")] = None,
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Show what each peer costs and what was spent on it, or set a peer's price.
 
     Examples:
@@ -116,10 +110,6 @@ def prices(
         if peer is not None:
             mem.set_price(peer, **options)
         spent, peers = mem.spent(), mem.peers
-    if json:
-        values = asdict(spent)
-        print_json({"prices": values.pop("prices"), "spent": values})
-        return
     rows = []
     for name in peers:
         price = spent.prices.get(name)
@@ -127,18 +117,22 @@ def prices(
         cells = ["—" if amount is None else f"{amount:g}" for amount in amounts]
         rows.append((name, *cells, f"{spent.by_peer.get(name, 0.0):.6g}"))
     columns = ("peer", "per call", "per input token", "per output token", "seconds", "spent")
-    print_table(columns, rows, [f"total spent: {spent.total:.6g}"])
+    values = asdict(spent)
+    return (
+        {"prices": values.pop("prices"), "spent": values},
+        partial(print_table, columns, rows, [f"total spent: {spent.total:.6g}"]),
+    )
 
 
+@shows
 def sources(
     memory: MemoryFile,
     revoke: Annotated[
-        str | None, typer.Option(help="Take back all feedback of this source.", show_default=False)
+        str | None, Option(help="Take back all feedback of this source.", show_default=False)
     ] = None,
-    undo: Annotated[bool, typer.Option("--undo", help="With --revoke: let it count again instead.")] = False,
+    undo: Annotated[bool, Option("--undo", help="With --revoke: let it count again instead.")] = False,
     namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """List the sources of feedback with their weights, or revoke everything that a source gave.
 
     Examples:
@@ -152,36 +146,30 @@ def sources(
         with opened(memory, namespace) as mem:
             lines = mem.revoke(revoke, undo=undo)
         values = {"source": revoke, "revoked": not undo, "lines": lines}
-        say(json, values, f"{revoke}: {lines} lines of feedback {'count again' if undo else 'taken back'}")
-        return
+        return values, f"{revoke}: {lines} lines of feedback {'count again' if undo else 'taken back'}"
     if undo:
         raise InputError("got --undo without --revoke; expected the source")
     with opened_to_read(memory, namespace) as mem:
         found = mem.sources()
-    if json:
-        print_json({"sources": [asdict(source) for source in found]})
-        return
     rows = []
     for source in found:
         what = "revoked" if source.revoked else "trusted" if source.trusted else ""
         agreement = "—" if source.agreement is None else f"{source.agreement:.2f}"
         numbers = (agreement, f"{source.compared:.0f}", f"{source.weight:.3g}")
         rows.append((source.name, str(source.lines), what, *numbers))
-    print_table(("source", "lines", "status", "agreement", "labels compared", "weight"), rows)
+    header = ("source", "lines", "status", "agreement", "labels compared", "weight")
+    return {"sources": [asdict(source) for source in found]}, partial(print_table, header, rows)
 
 
+@changes
 def forget(
-    memory: MemoryFile,
+    mem: "SigmaMem",
     decisions: Annotated[
-        list[str] | None, typer.Argument(help="Ids of decisions, or refs of events.", show_default=False)
+        list[str] | None, Argument(help="Ids of decisions, or refs of events.", show_default=False)
     ] = None,
-    before: Annotated[str | None, typer.Option(help="All events decided before this date or time.")] = None,
-    text: Annotated[
-        str | None, typer.Option(help="All events with this text in question or answers.")
-    ] = None,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+    before: Annotated[str | None, Option(help="All events decided before this date or time.")] = None,
+    text: Annotated[str | None, Option(help="All events with this text in question or answers.")] = None,
+) -> Found:
     """Delete events permanently: texts, φ, labels, and what was learned from them.
 
     Examples:
@@ -191,6 +179,5 @@ def forget(
 
     sigma-mem forget --memory memory.db --text "Jane Doe"
     """
-    with opened(memory, namespace) as mem:
-        events = mem.forget(decisions or None, before=before, text=text)
-    say(json, {"forgotten": events}, f"{events} event{'' if events == 1 else 's'} forgotten")
+    events = mem.forget(decisions or None, before=before, text=text)
+    return {"forgotten": events}, f"{events} event{'' if events == 1 else 's'} forgotten"

@@ -1,39 +1,33 @@
-"""``sigma-mem trust``, ``decisions``, ``explain`` and ``pool``: read only."""
+"""``sigma-mem trust``, ``inspect``, ``decisions`` and ``explain``: read only."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
+from typer import Argument, Option
 
-from sigma_mem.cli.inspect import DECISION, TRUST, decision_row, trust_cells
-from sigma_mem.cli.options import (
-    Json,
-    MemoryFile,
-    Namespace,
-    Topics,
-    check_picture,
-    names_of,
-    opened_to_read,
-    text_of,
-)
-from sigma_mem.cli.output import moment, print_json, print_table, say
+from sigma_mem.cli.options import MemoryFile, Namespace, Topics, opened_to_read, reads, shows, text_of
+from sigma_mem.cli.output import Found, moment, print_table, sparkline
+from sigma_mem.events import shortened
 
 if TYPE_CHECKING:
-    from sigma_mem.streams.pool import PoolReport
+    from sigma_mem.session import History, SigmaMem
+
+_DECISION = ("id", "read", "peer", "confidence", "labels", "question")  # columns of `_decision_row`
+_TRUST = ("p right", "95 %", "evidence", "all labels", "last label (UTC)")  # columns of `_trust_cells`
+_TREND = 20_000  # lines at the end of a ledger that a trend is made of
+_TOPICS = 12  # that are printed
 
 
+@reads
 def trust(
-    memory: MemoryFile,
+    mem: "SigmaMem",
     question: Annotated[
-        str | None, typer.Argument(help='The task; "-" reads it from standard input. Left out for any task.')
+        str | None, Argument(help='The task; "-" reads it from standard input. Left out for any task.')
     ] = None,
     topic: Topics = None,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+) -> Found:
     """Show how far each peer can be trusted: on a question, on a topic, or overall.
 
     Examples:
@@ -41,64 +35,46 @@ def trust(
 
     sigma-mem trust --memory memory.db --topic arithmetic
     """
-    with opened_to_read(memory, namespace) as mem:
-        found = mem.trust(None if question is None else text_of(question), topic=topic)
-    if json:
-        print_json(found.to_dict())
-        return
-    values = found.to_dict()
-    print_table(("peer", *TRUST), [(peer, *trust_cells(known)) for peer, known in values["peers"].items()])
-    for name, peers in values["topics"].items():
-        rows = [(peer, *trust_cells(known)) for peer, known in peers.items()]
-        print_table(("peer", *TRUST), rows, title=f"\non {name}:")
-    typer.echo(
-        "\np right counts only tasks that the peer was asked; "
-        "evidence is how many labels of similar tasks still count."
-    )
+    values = mem.trust(None if question is None else text_of(question), topic=topic).to_dict()
+    return values, partial(_print_trust, values)
 
 
+@reads
 def explain(
-    decision: Annotated[str, typer.Argument(help="Id of the decision, or the ref of its event.")],
-    memory: MemoryFile,
+    mem: "SigmaMem",
+    decision: Annotated[str, Argument(help="Id of the decision, or the ref of its event.")],
     peer: Annotated[
-        str | None, typer.Option(help="Peer whose score to explain; the chosen one by default.")
+        str | None, Option(help="Peer whose score to explain; the chosen one by default.")
     ] = None,
-    top: Annotated[int, typer.Option(help="How many events to list.", min=1)] = 8,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+    top: Annotated[int, Option(help="How many events to list.", min=1)] = 8,
+) -> Found:
     """List the past events that weighed most in a decision.
 
     Example:
     sigma-mem explain --memory memory.db ID --peer coder
     """
-    with opened_to_read(memory, namespace) as mem:
-        found = mem.explain(decision, peer=peer, top=top)
-    say(json, asdict(found), str(found))
+    found = mem.explain(decision, peer=peer, top=top)
+    return asdict(found), str(found)
 
 
+@reads
 def decisions(
-    memory: MemoryFile,
-    last: Annotated[int, typer.Option("--last", "--limit", min=1, help="How many to list.")] = 20,
+    mem: "SigmaMem",
+    last: Annotated[int, Option("--last", "--limit", min=1, help="How many to list.")] = 20,
     before: Annotated[
-        str | None,
-        typer.Option(help="Only decisions older than this one, for the next page."),
+        str | None, Option(help="Only decisions older than this one, for the next page.")
     ] = None,
-    peer: Annotated[str | None, typer.Option(help="Only those that chose this peer.")] = None,
-    read: Annotated[str | None, typer.Option(help="Only those by this read.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only from this date or time on.")] = None,
-    until: Annotated[str | None, typer.Option(help="Only before this date or time.")] = None,
-    text: Annotated[str | None, typer.Option(help="Only those with this text in question or answer.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Only those on this topic.")] = None,
+    peer: Annotated[str | None, Option(help="Only those that chose this peer.")] = None,
+    read: Annotated[str | None, Option(help="Only those by this read.")] = None,
+    since: Annotated[str | None, Option(help="Only from this date or time on.")] = None,
+    until: Annotated[str | None, Option(help="Only before this date or time.")] = None,
+    text: Annotated[str | None, Option(help="Only those with this text in question or answer.")] = None,
+    topic: Annotated[str | None, Option(help="Only those on this topic.")] = None,
     label: Annotated[
-        Literal["right", "wrong", "none"] | None, typer.Option(help="Only those with this label, or none.")
+        Literal["right", "wrong", "none"] | None, Option(help="Only those with this label, or none.")
     ] = None,
-    below: Annotated[
-        float | None, typer.Option(help="Only those with less confidence.", min=0.0, max=1.0)
-    ] = None,
-    namespace: Namespace = "default",
-    json: Json = False,
-) -> None:
+    below: Annotated[float | None, Option(help="Only those with less confidence.", min=0.0, max=1.0)] = None,
+) -> Found:
     """List decisions, newest first, page by page.
 
     Examples:
@@ -106,72 +82,148 @@ def decisions(
 
     sigma-mem decisions --memory memory.db --label wrong --before ID
     """
-    with opened_to_read(memory, namespace) as mem:
-        found = mem.decisions(
-            last, before=before, peer=peer, read=read, since=since, until=until, text=text,
-            topic=topic, label=label, below=below,
-        )  # fmt: skip
-        if json:
-            print_json(found.to_dict())
-            return
-        rows = [(moment(made["time"]), *decision_row(made)) for made in found.to_dict()["decisions"]]
+    found = mem.decisions(
+        last, before=before, peer=peer, read=read, since=since, until=until, text=text,
+        topic=topic, label=label, below=below,
+    )  # fmt: skip
+    values = found.to_dict()
+    rows = [(moment(made["time"]), *_decision_row(made)) for made in values["decisions"]]
     older = [f"older decisions: --before {rows[-1][1]}"] if len(rows) == last else []
-    print_table(("time (UTC)", *DECISION), rows, older)
+    return values, partial(print_table, ("time (UTC)", *_DECISION), rows, older)
 
 
-_PAIRS = 8  # that are printed
+@shows
+def inspect(
+    memory: MemoryFile,
+    peer: Annotated[str | None, Option(help="Show this peer's record instead.", show_default=False)] = None,
+    last: Annotated[
+        int, Option("--last", "--limit", min=1, help="How many decisions, or events of a record, to list.")
+    ] = 8,
+    namespace: Namespace = "default",
+) -> Found:
+    """Show trust, drift, relations, the last decisions and advice. Works while another process writes.
 
+    Examples:
+    sigma-mem inspect --memory memory.db
 
-def pool(
-    stream: Annotated[Path, typer.Argument(help="A recorded stream with labels: JSON lines, .gz or .zst.")],
-    peers: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    picture: Annotated[
-        Path | None, typer.Option(help="Also draw accuracy and error correlation: PNG, SVG or PDF.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Report which peers of a pool are right, which err together, and which add nothing.
-
-    Example:
-    sigma-mem pool verdicts.jsonl --picture pool.png
+    sigma-mem inspect --memory memory.db --peer gemma --last 20
     """
-    from sigma_mem.streams import load_stream
-    from sigma_mem.streams.pool import pool_report
-
-    if picture is not None:
-        check_picture("--picture", picture)
-    report = pool_report(load_stream(stream).select(peers=names_of(peers)))
-    if picture is not None:
-        from sigma_mem.cli.picture import draw_pool
-
-        draw_pool(report, picture)
-    if json:
-        print_json(report.values())
-    else:
-        _print_pool(report)
+    with opened_to_read(memory, namespace) as mem:
+        if peer is not None:
+            record = mem.history(peer)
+            return record.to_dict(), partial(_print_history, record, last)
+        values = {"namespace": namespace, **_survey(mem, last)}
+    return values, partial(_print_survey, values)
 
 
-def _print_pool(report: PoolReport) -> None:
-    orders = any(line.consistent is not None for line in report.peers)
-    header = ["peer", "labels", "right", "95 %", "adds", *(["same in both orders"] if orders else [])]
-    rows = []
-    for line in sorted(report.peers, key=lambda line: -line.accuracy):
-        row = [line.peer, str(line.labels), f"{line.accuracy:.1%}", f"{line.low:.1%} … {line.high:.1%}"]
-        row.append(f"{100 * line.adds:+.1f} ± {100 * line.adds_error:.1f}")
-        if orders:
-            row.append("—" if line.consistent is None else f"{line.consistent:.1%}")
-        rows.append(row)
+def _print_trust(values: Mapping[str, Any]) -> None:
+    for name, peers in {"": values["peers"], **values["topics"]}.items():
+        rows = [(peer, *_trust_cells(known)) for peer, known in peers.items()]
+        print_table(("peer", *_TRUST), rows, title=f"\non {name}:" if name else "")
+    about = "p right counts only tasks that the peer was asked; evidence is how many labels of similar tasks"
+    print_table((), (), [f"\n{about} still count."])
+
+
+def _trust_cells(known: dict[str, Any]) -> tuple[str, ...]:
+    """What is known about a peer, from `TrustByPeer.to_dict`, in the columns of `_TRUST`."""
+    low, high = known["interval"]
+    numbers = f"{known['prob']:.2f}", f"{low:.2f} … {high:.2f}", f"{known['effective']:.1f}"
+    return *numbers, str(known["labels"]), "never" if known["last"] is None else moment(known["last"])
+
+
+def _print_history(found: "History", last: int) -> None:
+    rows = [
+        (
+            moment(entry.time),
+            entry.event,
+            "—" if entry.prob is None else f"{entry.prob:.2f}",
+            "chosen" if entry.chosen else "",
+            "—" if entry.label is None else f"{entry.label:+g}",
+            shortened(entry.question),
+        )
+        for entry in found[-last:]
+    ]
+    header = ("time (UTC)", "event", "p right before", "", "label", "question")
+    print_table(header, rows, [f"{repr(found)[1:-1]}; trend {sparkline(found.trend())}"])
+
+
+def _decision_row(made: Mapping[str, Any]) -> tuple[str, ...]:
+    """A decision in the columns of `_DECISION`."""
+    labels = " ".join(f"{peer}{c:+g}" for peer, c in made["labels"].items())
+    question = shortened(made["question"] or "(no text kept)", 40)
+    return made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", labels or "—", question
+
+
+def _survey(mem: "SigmaMem", decisions: int) -> dict[str, Any]:
+    """Everything that is shown of a memory."""
+    import numpy as np
+
+    from sigma_mem.admin.check import advice
+    from sigma_mem.answers.features import FEATURES
+
+    state, trust, records = mem.state, mem.trust().to_dict(), mem.history(lines=_TREND)
+    found = state.copying()
+    copying = np.zeros_like(state.G) if found is None else np.triu(found)
+    kept = ("id", "event", "read", "peer", "answer", "confidence", "question", "topics")
+    return {
+        "namespaces": mem.store.namespaces(),
+        "encoder": mem.encoder,
+        "rank": state.rank,
+        "settings": asdict(state.settings),
+        **trust,
+        "peers": {peer: {**known, "trend": records[peer].trend()} for peer, known in trust["peers"].items()},
+        "relation": {peer: state.by_peer(row) for peer, row in zip(mem.peers, state.G, strict=True)},
+        "copies": [
+            {"peers": [mem.peers[p], mem.peers[q]], "degree": float(copying[p, q])}
+            for p, q in np.argwhere(copying).tolist()
+        ],
+        "text_features": dict(zip(FEATURES, state.text_effects().tolist(), strict=False)),
+        "advice": [str(found) for found in advice(mem)],
+        "drift": [asdict(found) for found in mem.drift()],
+        "decisions": [
+            {**{key: getattr(made, key) for key in kept}, "labels": dict(made.labels)}
+            for made in mem.decisions(decisions)
+        ],
+    }
+
+
+def _print_survey(values: dict[str, Any]) -> None:
+    peers, settings, topics = values["peers"], values["settings"], values["topics"]
+    decay = f"half-life {settings['half_life']} s" if settings["half_life"] else f"γ = {settings['gamma']}"
+    left_out = [name for name in values["namespaces"] if name != values["namespace"]]
+    others = f" (the others: {', '.join(left_out)})" if left_out else ""
+    head = (
+        f"{values['events']} events in namespace {values['namespace']}{others}; "
+        f"encoder {values['encoder']['name']} {values['encoder']['version']}, rank {values['rank']}, {decay}"
+    )
+    known = [(peer, *_trust_cells(found), sparkline(found["trend"])) for peer, found in peers.items()]
+    print_table(("peer", *_TRUST, "trend"), known, title=f"{head}\n")
+    if topics:
+        seen = {name: max(found["effective"] for found in by.values()) for name, by in topics.items()}
+        most = sorted(seen, key=lambda name: -seen[name])[:_TOPICS]
+        left = f", the {_TOPICS} of {len(seen)} with the most evidence" if len(seen) > _TOPICS else ""
+        by_topic = [
+            (shortened(name, 30), *(f"{x['prob']:.2f} ({x['effective']:.0f})" for x in topics[name].values()))
+            for name in most
+        ]
+        print_table(("topic", *peers), by_topic, title=f"\nBy topic alone{left}")
+    related = [(peer, *(f"{g:+.2f}" for g in row.values())) for peer, row in values["relation"].items()]
+    print_table(("", *peers), related, title="\nRight and wrong together (G)")
+    print_table(_DECISION, map(_decision_row, values["decisions"]), title="\nLast decisions")
+    effects = sorted(values["text_features"].items(), key=lambda pair: -abs(pair[1]))
+    shown = [(feature, f"{50 * effect:+.1f} %") for feature, effect in effects if abs(effect) >= 0.001]
+    if shown:
+        title = "\nText features: how p right changes with one standard deviation more"
+        print_table(("feature", "p right"), shown, title=title)
+    alike = ", ".join(f"{' and '.join(x['peers'])} ({x['degree']:.0%})" for x in values["copies"])
+    changed = ", ".join(
+        f"{x['peer']} ({x['was']:.0%} → {x['now']:.0%} since {x['since']}, {x['confidence']:.0%} sure)"
+        for x in values["drift"]
+    )
     remarks = [
-        "",
-        f"majority {report.majority:.1%}, best peer {report.best:.1%}, "
-        f"joint vote {report.joint:.1%} (weights from the other four fifths)",
-        f"{len(report.peers)} peers are worth {report.effective_votes:.1f} independent votes",
-        f"add nothing: {', '.join(report.redundant) or 'none'}",
+        f"\n{len(peers)} peers that agree are worth {values['votes']:.1f} independent votes",
+        f"copies of one another: {alike or 'none'}",
+        f"drift: {changed or 'none'}",
+        *(f"note: {advice}" for advice in values["advice"]),
     ]
-    remarks += [
-        f"deceive together: {one} and {other}, the same wrong answer in {line.together:.1%} of the events, "
-        f"{line.expected:.1%} by chance"
-        for line in report.deceiving[:_PAIRS]
-        for one, other in [line.peers]
-    ]
-    print_table(header, rows, remarks)
+    print_table((), (), remarks)

@@ -30,9 +30,9 @@ def _titled(title: str, *columns: str) -> Table:
 def _trust(story: Story) -> Table:
     known = "question and topic" if story.service else "the question alone"
     table = _titled(f"Trust from {known}, and labels behind it", *DOMAINS)
-    means = story.trust.means()
+    means = story.trust_now()
     best = np.where(np.isnan(means[0]), -1.0, means[0]).argmax(axis=0)
-    faulty = len(story.accuracy) > story.fault_at
+    faulty = story.done > story.fault_at
     for row, peer in enumerate(PEERS):
         name = Text(peer, style="bold red" if faulty and peer == FAULTY else "bold")
         cells = zip(*means[:, row], best == row, strict=True)
@@ -48,8 +48,7 @@ def _cell(prob: float, evidence: float, best: bool) -> Text:
 
 
 def _accuracy(story: Story, window: int = 100) -> Table:
-    accuracy = story.accuracy
-    fixed = accuracy.best_peer()
+    fixed = story.best_peer()
     table = _titled("Share of tasks answered right", "", "so far", f"last {window}")
     for name, note, row in (
         ("route", "asks one, chosen before", "route"),
@@ -58,7 +57,7 @@ def _accuracy(story: Story, window: int = 100) -> Table:
         ("majority", "asks all, all count alike", "majority"),
         ("best fixed peer", f"{fixed}, in hindsight", fixed),
     ):
-        shares = accuracy.mean(row), accuracy.mean(row, max(0, len(accuracy) - window))
+        shares = story.mean(row), story.mean(row, max(0, story.done - window))
         style = "bold cyan" if row in _SIGMA else "none"
         table.add_row(name, Text(note, style="dim"), *(f"{share:6.1%}" for share in shares), style=style)
     return table
@@ -66,11 +65,10 @@ def _accuracy(story: Story, window: int = 100) -> Table:
 
 def screen(story: Story) -> RenderableType:
     """Everything that is shown at one moment, at most 24 lines of 80 columns."""
-    done = len(story.accuracy)
     head = Table.grid(padding=(0, 2))
     where = Text(dashboard_address(story.service) if story.service else "", style="cyan")
-    bar = ProgressBar(total=story.tasks, completed=done, width=16)
-    head.add_row(Text("Σ-Mem demo", style="bold"), bar, f"task {done} of {story.tasks}", where)
+    bar = ProgressBar(total=story.tasks, completed=story.done, width=16)
+    head.add_row(Text("Σ-Mem demo", style="bold"), bar, f"task {story.done} of {story.tasks}", where)
     pairs = ", ".join(f"{a}–{b} {g:+.2f}" for a, b, g in related_pairs(story.relation))
     related = ("Right and wrong together: ", "bold"), pairs
     lines: list[RenderableType] = [head, _trust(story), Text(""), _accuracy(story)]
@@ -90,26 +88,25 @@ def dashboard_address(service: str) -> str:
 
 def progress_line(story: Story) -> str:
     """One line: accuracy so far, and which agent the memory trusts most in every domain."""
-    accuracy = story.accuracy
-    fixed = accuracy.best_peer()
-    shares = [f"{read} {accuracy.mean(read):5.1%}" for read in READS]
-    shares.append(f"best fixed ({fixed}) {accuracy.mean(fixed):5.1%}")
+    fixed = story.best_peer()
+    shares = [f"{read} {story.mean(read):5.1%}" for read in READS]
+    shares.append(f"best fixed ({fixed}) {story.mean(fixed):5.1%}")
     trusted = [
         f"{domain} {PEERS[int(probs.argmax())]} {probs.max():.0%}"
-        for domain, probs in zip(DOMAINS, story.trust.history[-1].T, strict=True)
+        for domain, probs in zip(DOMAINS, story.trust[-1].T, strict=True)
         if not np.isnan(probs).any()
     ]
-    return f"task {len(accuracy):5d}  {'  '.join(shares)}  | trusted: {', '.join(trusted)}"
+    return f"task {story.done:5d}  {'  '.join(shares)}  | trusted: {', '.join(trusted)}"
 
 
 def _shares(story: Story, row: str) -> dict[str, float]:
-    mean, fault = story.accuracy.mean, story.fault_at
-    return {"before": mean(row, 0, fault), "after": mean(row, fault), "overall": mean(row)}
+    fault = story.fault_at
+    return {"before": story.mean(row, 0, fault), "after": story.mean(row, fault), "overall": story.mean(row)}
 
 
 def table(story: Story) -> Table:
     """Accuracy before the fault, after it and overall: reads, best fixed peer, every peer, ceiling."""
-    fixed = story.accuracy.best_peer()
+    fixed = story.best_peer()
     out = Table(title=f"Share right; the fault comes after task {story.fault_at}", title_style="bold")
     out.add_column("")
     for name in ("before", "after", "overall"):
@@ -130,27 +127,24 @@ def table(story: Story) -> Table:
     return out
 
 
-def _by_name(probs: FloatArray | None) -> dict[str, dict[str, float | None]]:
-    if probs is None:
-        return {}
+def _by_name(probs: FloatArray) -> dict[str, dict[str, float | None]]:
     known = [[None if np.isnan(p) else round(float(p), 6) for p in row] for row in probs]
     return {peer: dict(zip(DOMAINS, row, strict=True)) for peer, row in zip(PEERS, known, strict=True)}
 
 
 def result(story: Story, seed: int) -> dict[str, Any]:
     """The whole run as plain values: the same seed and size give the same object."""
-    fault = story.fault
-    moved = {"domain": fault.domain, "events": fault.events, "tasks": fault.tasks} if fault.moved else None
+    moved = {"domain": story.fault_domain, "events": story.events, "tasks": story.own_tasks}
     return {
         "seed": seed,
         "tasks": story.tasks,
         "peers": list(PEERS),
         "domains": list(DOMAINS),
-        "fault": {"peer": FAULTY, "after_task": story.fault_at, "moved_away": moved},
-        "best_fixed_peer": story.accuracy.best_peer(),
+        "fault": {"peer": FAULTY, "after_task": story.fault_at, "moved_away": moved if story.moved else None},
+        "best_fixed_peer": story.best_peer(),
         "accuracy": {
             row: {k: round(v, 6) for k, v in _shares(story, row).items()} for row in (*READS, *PEERS, CEILING)
         },
-        "trust": {"before": _by_name(story.trust_at_fault), "end": _by_name(story.trust.history[-1])},
+        "trust": {"before": _by_name(story.trust[story.fault_at - 1]), "end": _by_name(story.trust[-1])},
         "together": [{"peers": [a, b], "G": round(g, 6)} for a, b, g in related_pairs(story.relation, 3)],
     }

@@ -17,6 +17,7 @@ from sigma_mem.session import SigmaMem
 Memory = SigmaMem | Client  # in this process, or in a service
 READS = ("route", "vote", "decide", "majority")
 CEILING = "any peer right"
+_WINDOW = 15  # tasks of a domain over which trust is averaged
 QUIET = 8  # tasks of the faulty agent's domain in a row, none of them routed to it
 
 
@@ -46,24 +47,55 @@ class Notice(NamedTuple):
     text: str
 
 
-class Accuracy:
-    """Grades of every row, task by task. Rows are the reads, the peers and the ceiling."""
+class Story:
+    """Everything that screen and table are drawn from; grows by one step at a time.
 
-    def __init__(self) -> None:
+    Trust is averaged by domain here, for the reader: the memory knows questions, not domains. The faulty
+    agent's own domain is the one from which most tasks were routed to it before the fault. The memory has
+    ``moved`` away once `QUIET` tasks of that domain in a row went to somebody else. From the fault to the
+    last one that went to it there were ``events`` of all domains, and ``own_tasks`` of its own.
+    """
+
+    def __init__(self, tasks: int, fault_at: int, service: str | None = None) -> None:
+        self.service = service  # its address, if the memory is in one
+        self.tasks = tasks
+        self.fault_at = fault_at
         self._grades: dict[str, list[bool]] = {row: [] for row in (*READS, *PEERS, CEILING)}
+        self._recent = {domain: deque[list[tuple[float, float]]](maxlen=_WINDOW) for domain in DOMAINS}
+        self._routed: Counter[str] = Counter()  # to the faulty agent before the fault, by domain
+        self._own = 0  # tasks of its domain since the fault
+        self.events = self.own_tasks = 0
+        self.moved = False
+        self.notices: list[Notice] = []
+        self.trust: list[FloatArray] = []  # mean p̂ after every task, (peers, domains)
+        self.relation: FloatArray = np.eye(len(PEERS))
+        self.why = ""
 
-    def __len__(self) -> int:
-        return len(self._grades[CEILING])
-
-    def add(self, step: Step) -> None:
-        """Add one task's grades."""
+    def add(self, step: Step) -> list[Notice]:
+        """Add one task; return what is worth reporting of it."""
+        notices = []
+        if step.number == self.fault_at + 1:
+            text = f"{FAULTY} is updated, and has a bug now: 2 + 3 * 4 gives 20"
+            notices.append(Notice(step.number, "fault", text))
         right = {read: step.right.get(peer, False) for read, peer in step.chosen.items()}
         right |= {**step.right, CEILING: any(step.right.values())}
         for row, grades in self._grades.items():
             grades.append(right[row])
+        self._recent[step.task.domain].append([(step.probs[p], step.effective[p]) for p in PEERS])
+        self.trust.append(self.trust_now()[0])
+        if self._moves(step):
+            when = f"after {self.own_tasks} {self.fault_domain} tasks" if self.events else "at once"
+            notices.append(Notice(step.number, "moved", f"memory moved away from {FAULTY} {when}"))
+        self.notices += notices
+        return notices
+
+    @property
+    def done(self) -> int:
+        """Tasks so far."""
+        return len(self.trust)
 
     def mean(self, row: str, start: int = 0, stop: int | None = None) -> float:
-        """Share of tasks start … stop−1 on which the row was right; NaN of none."""
+        """Share of tasks start … stop−1 on which a read, a peer or any peer was right; NaN of none."""
         grades = self._grades[row][start:stop]
         return sum(grades) / len(grades) if grades else float("nan")
 
@@ -71,95 +103,28 @@ class Accuracy:
         """The peer that has been right most often so far: known in hindsight only."""
         return max(PEERS, key=lambda peer: sum(self._grades[peer]))
 
-    def rolling(self, row: str, window: int) -> FloatArray:
-        """Mean over the last `window` tasks (over fewer at the beginning), after every task."""
-        return np.array([self.mean(row, max(0, end - window), end) for end in range(1, len(self) + 1)])
-
-
-class Trust:
-    """p̂ and effective evidence per peer and domain, averaged over the domain's last `window` tasks.
-
-    The memory knows questions, not domains; the average is taken here, for the reader.
-    """
-
-    def __init__(self, window: int = 15) -> None:
-        self._recent = {domain: deque[list[tuple[float, float]]](maxlen=window) for domain in DOMAINS}
-        self.history: list[FloatArray] = []  # mean p̂ after every task, (peers, domains)
-
-    def add(self, step: Step) -> None:
-        """Add what the memory knew about every agent at one task."""
-        self._recent[step.task.domain].append([(step.probs[p], step.effective[p]) for p in PEERS])
-        self.history.append(self.means()[0])
-
-    def means(self) -> FloatArray:
-        """Mean p̂ and mean evidence, (2, peers, domains); NaN if no task of the domain has come yet."""
+    def trust_now(self) -> FloatArray:
+        """Mean p̂ and mean evidence over a domain's last tasks, (2, peers, domains); NaN if none came yet."""
         unknown = np.full((len(PEERS), 2), np.nan)
         return np.array([np.mean(seen, axis=0) if seen else unknown for seen in self._recent.values()]).T
 
-
-class Fault:
-    """Follows where the faulty agent's own tasks are routed to.
-
-    Its own domain is the one from which most tasks were routed to it before the fault. The memory has
-    ``moved`` away once `QUIET` tasks of that domain in a row went to somebody else. From the fault to the
-    last one that went to it there were ``events`` of all domains, and ``tasks`` of its own.
-    """
-
-    def __init__(self, after_task: int) -> None:
-        self._after_task = after_task
-        self._routed: Counter[str] = Counter()
-        self._own = 0
-        self.events = self.tasks = 0
-        self.moved = False
-
     @property
-    def domain(self) -> str:
-        """The domain for which the agent was trusted, "" as long as it was trusted for none."""
+    def fault_domain(self) -> str:
+        """The domain for which the faulty agent was trusted, "" as long as it was trusted for none."""
         return max(self._routed, key=lambda d: self._routed[d], default="")
 
-    def add(self, step: Step) -> bool:
-        """Add one task; return whether it is the one on which the move is noticed."""
+    def _moves(self, step: Step) -> bool:
+        """Whether this is the task on which the move away from the faulty agent is noticed."""
         trusted = step.chosen["route"] == FAULTY
-        if step.number <= self._after_task:
+        if step.number <= self.fault_at:
             self._routed[step.task.domain] += trusted
-        elif not self.moved and step.task.domain == self.domain:
+        elif not self.moved and step.task.domain == self.fault_domain:
             self._own += 1
             if trusted:
-                self.events, self.tasks = step.number - self._after_task, self._own
-            self.moved = self._own - self.tasks >= QUIET
+                self.events, self.own_tasks = step.number - self.fault_at, self._own
+            self.moved = self._own - self.own_tasks >= QUIET
             return self.moved
         return False
-
-
-class Story:
-    """Everything that screen, table and picture are drawn from; grows by one step at a time."""
-
-    def __init__(self, tasks: int, fault_at: int, service: str | None = None) -> None:
-        self.service = service  # its address, if the memory is in one
-        self.tasks = tasks
-        self.fault_at = fault_at
-        self.accuracy = Accuracy()
-        self.trust = Trust()
-        self.fault = Fault(fault_at)
-        self.notices: list[Notice] = []
-        self.trust_at_fault: FloatArray | None = None
-        self.relation: FloatArray = np.eye(len(PEERS))
-        self.why = ""
-
-    def add(self, step: Step) -> list[Notice]:
-        """Add one task; return what is worth reporting of it."""
-        self.accuracy.add(step)
-        self.trust.add(step)
-        notices = []
-        if step.number == self.fault_at + 1:
-            self.trust_at_fault = self.trust.history[-2] if step.number > 1 else None
-            text = f"{FAULTY} is updated, and has a bug now: 2 + 3 * 4 gives 20"
-            notices.append(Notice(step.number, "fault", text))
-        if self.fault.add(step):
-            when = f"after {self.fault.tasks} {self.fault.domain} tasks" if self.fault.events else "at once"
-            notices.append(Notice(step.number, "moved", f"memory moved away from {FAULTY} {when}"))
-        self.notices += notices
-        return notices
 
     def look(self, mem: Memory, step: Step) -> None:
         """Read from the memory what only the screen wants: G, and why this task went where it went."""
