@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sigma_mem.cli.options import Json, MemoryFile, Namespace, memory_path, names_of, opened_to_read
+from sigma_mem.cli.options import MEMORY, Json, MemoryFile, Namespace, memory_path, names_of, opened_to_read
 from sigma_mem.cli.output import print_json, print_table
 from sigma_mem.errors import InputError
 
@@ -21,7 +21,12 @@ Until = Annotated[str | None, typer.Option(help="Only decisions before this time
 Memory = Annotated[
     Path | None,
     typer.Option(
-        "--memory", "-m", help="The memory's file, or postgresql://…", parser=memory_path, metavar="PATH"
+        "--memory",
+        "-m",
+        help="The memory's file, or postgresql://…",
+        envvar=MEMORY,
+        parser=memory_path,
+        metavar="PATH",
     ),
 ]
 
@@ -64,6 +69,7 @@ def report(
 
 
 def evaluate(
+    context: typer.Context,
     stream: Annotated[
         Path | None,
         typer.Argument(help="Instead of a memory: a recorded stream, routed with exploration first."),
@@ -91,6 +97,9 @@ def evaluate(
     from sigma_mem.streams import load_stream
 
     wanted = names_of(reads)
+    origin = context.get_parameter_source("memory")
+    if stream is not None and origin is not None and origin.name == "ENVIRONMENT":
+        memory = None  # the stream was named for this command, the memory for all of them
     if (stream is None) == (memory is None):
         raise InputError("got a stream and a memory, or neither; expected STREAM or --memory FILE")
     if memory is not None:

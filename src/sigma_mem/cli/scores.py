@@ -9,7 +9,7 @@ from xml.etree.ElementTree import ParseError
 
 import typer
 
-from sigma_mem.cli.options import Json, Namespace, memory_path, opened
+from sigma_mem.cli.options import MEMORY, Json, Namespace, memory_path, opened
 from sigma_mem.cli.output import say
 from sigma_mem.errors import InputError
 
@@ -33,7 +33,11 @@ def scores(
     memory: Annotated[
         str,
         typer.Option(
-            "--memory", "-m", help="A file, postgresql://…, or http://… of a service.", show_default=False
+            "--memory",
+            "-m",
+            help="A file, postgresql://…, or http://… of a service.",
+            envvar=MEMORY,
+            show_default=False,
         ),
     ],
     metric: Annotated[
