@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -184,3 +185,24 @@ def test_the_memory_may_be_named_by_a_variable(
     assert run(["route", "2 + 2?", "--peers", "ann,bob", "--encoder", "hashed"]) == 0
     assert run(["decisions", "--limit", "1", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out.splitlines()[-1])["decisions"]) == 1
+
+
+def test_scores_and_evaluate_take_the_variable_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setenv("SIGMA_MEM_MEMORY", str(tmp_path / "memory.db"))
+    assert run(["route", "2 + 2?", "--peers", "ann", "--encoder", "hashed", "--ref", "r1"]) == 0
+    (tmp_path / "scores.csv").write_text("ref,metric,value\nr1,helpful,1\n")
+    assert run(["scores", "csv", str(tmp_path / "scores.csv"), "--metric", "helpful"]) == 0
+    assert run(["evaluate", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["decisions"] == 1
+    assert run(["evaluate", str(tmp_path / "none.jsonl")]) == 2  # the stream that was named, not the memory
+    assert "none.jsonl" in capsys.readouterr().err
+
+
+def test_a_question_that_is_no_text_is_refused_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe?")))
+    assert run(["route", "--memory", str(tmp_path / "memory.db"), "--peers", "ann", "-"]) == 2
+    assert "UTF-8" in capsys.readouterr().err

@@ -4,9 +4,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option
+from typer import Argument, Context, Option
 
-from sigma_mem.cli.options import Namespace, check_folder, memory_path, names_of, opened_to_read, reads, shows
+from sigma_mem.cli.options import (
+    MEMORY,
+    Namespace,
+    check_folder,
+    memory_path,
+    names_of,
+    opened_to_read,
+    reads,
+    shows,
+)
 from sigma_mem.cli.output import Found, print_table
 from sigma_mem.errors import InputError
 
@@ -21,7 +30,14 @@ Since = Annotated[
 Until = Annotated[str | None, Option(help="Only decisions before this time.", show_default=False)]
 Memory = Annotated[
     Path | None,
-    Option("--memory", "-m", help="The memory's file, or postgresql://…", parser=memory_path, metavar="PATH"),
+    Option(
+        "--memory",
+        "-m",
+        help="The memory's file, or postgresql://…",
+        envvar=MEMORY,
+        parser=memory_path,
+        metavar="PATH",
+    ),
 ]
 _PAIRS = 8  # that are printed
 _PICTURES = (".png", ".svg", ".pdf")
@@ -58,6 +74,7 @@ def report(mem: "SigmaMem", since: Since = None, until: Until = None) -> Found:
 
 @shows
 def evaluate(
+    context: Context,
     stream: Annotated[
         Path | None, Argument(help="Instead of a memory: a recorded stream, routed with exploration first.")
     ] = None,
@@ -83,6 +100,9 @@ def evaluate(
     from sigma_mem.streams import load_stream
 
     wanted = names_of(reads)
+    origin = context.get_parameter_source("memory")
+    if stream is not None and origin is not None and origin.name == "ENVIRONMENT":
+        memory = None  # the stream was named for this command, the memory for all of them
     if (stream is None) == (memory is None):
         raise InputError("got a stream and a memory, or neither; expected STREAM or --memory FILE")
     if memory is not None:

@@ -50,13 +50,14 @@ def memory_path(text: str) -> Path:
     return file_of(text) or cast(Path, MemoryUrl(text))
 
 
+MEMORY = "SIGMA_MEM_MEMORY"  # the variable that names the memory if --memory is left out
 MemoryFile = Annotated[
     Path,
     Option(
         "--memory",
         "-m",
         help="The memory's file, or postgresql://…",
-        envvar="SIGMA_MEM_MEMORY",
+        envvar=MEMORY,
         show_default=False,
         parser=memory_path,
         metavar="PATH",
@@ -106,7 +107,10 @@ def text_of(question: str) -> str:
     """The question, or standard input if it is "-"."""
     if question != "-":
         return question
-    text = typer.get_text_stream("stdin").read().strip()
+    try:
+        text = typer.get_text_stream("stdin").read().strip()
+    except UnicodeDecodeError as error:
+        raise InputError(f"got '-' and bytes that are no text ({error}); expected UTF-8") from error
     if not text:
         raise InputError("got '-' and nothing on standard input; expected the question there")
     return text

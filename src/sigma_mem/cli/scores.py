@@ -7,7 +7,7 @@ from xml.etree.ElementTree import ParseError
 
 from typer import Argument, Option
 
-from sigma_mem.cli.options import Namespace, memory_path, opened, shows
+from sigma_mem.cli.options import MEMORY, Namespace, memory_path, opened, shows
 from sigma_mem.cli.output import Found
 from sigma_mem.errors import InputError
 
@@ -32,7 +32,11 @@ def scores(
     memory: Annotated[
         str,
         Option(
-            "--memory", "-m", help="A file, postgresql://…, or http://… of a service.", show_default=False
+            "--memory",
+            "-m",
+            help="A file, postgresql://…, or http://… of a service.",
+            envvar=MEMORY,
+            show_default=False,
         ),
     ],
     metric: Annotated[
