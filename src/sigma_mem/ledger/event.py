@@ -110,26 +110,6 @@ class Answered:
 class EventState:
     """An event as its lines describe it: its place, what was answered, and its labels by source."""
 
-    __slots__ = (
-        "_claims",
-        "_phi",
-        "_topic_claims",
-        "answered",
-        "bills",
-        "charges",
-        "early",
-        "first",
-        "guess",
-        "lines",
-        "said",
-        "seq",
-        "served",
-        "served_lines",
-        "standings",
-        "tick",
-        "vouched",
-    )
-
     def __init__(self, first: DecisionLine, seq: int) -> None:
         self.first, self.seq = first, seq
         self.tick = first.tick
@@ -142,9 +122,9 @@ class EventState:
         self.served_lines = 0
         self.vouched: Mapping[str, str] = _NONE  # the same, by trusted sources only
         self.charges: Mapping[str, Charge] = _NONE  # by peer
-        self.bills: list[tuple[DecisionLine | ServedLine, float]] = []  # lines that charge, and their ticks
+        self.bills: list[tuple[ServedLine, float]] = []  # reports of who answered, and their ticks
         self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
-        self._claims = self._topic_claims = first
+        self._claimed = first  # the decision whose claims are scored
         self._phi: FloatArray | None = None
 
     @property
@@ -164,28 +144,30 @@ class EventState:
         """What the caller knew of the task's kind."""
         return self.first.topics
 
-    def apply(self, line: Line[Body]) -> None:
-        """Take in one of the event's lines."""
+    def apply(self, line: Line[Body], silent: Collection[str] = ()) -> None:
+        """Take in one of the event's lines; of reports of a `silent` source nothing but that they came."""
         body = line.body
         if isinstance(body, FeedbackLine):
-            self._label(body)
+            self.tick = body.tick
+            self.lines += 1
+            if body.source not in silent:
+                self._label(body)
         elif isinstance(body, ServedLine):
             self.served_lines += 1
-            self._serve(body, self.tick)
+            if body.source not in silent:
+                self._serve(body)
         elif isinstance(body, DecisionLine):
             if body.pacing is not None and not self.lines:
                 self.guess = {peer: x[0] for peer, x in body.pacing.at.items()}
             if body.costs:
-                self._charge(body, self.tick)
+                self._charge(body)
             # Labels are about the last answers before the first label, so that what a correction or
             # a revocation takes back is what was written.
             if body.groups and not self.lines:
                 self.answered = Answered(body, self.answered)
-                self._claims = self._topic_claims = body
+                self._claimed = body
 
     def _label(self, body: FeedbackLine) -> None:
-        self.tick = body.tick
-        self.lines += 1
         before = self.said.get(body.source)
         self.said[body.source] = body.labels if before is None else {**before, **body.labels}
         if body.weight is None:
@@ -196,21 +178,20 @@ class EventState:
         if not body.told:
             self.early = {**self.early, body.source: {**self.early.get(body.source, _NONE), **body.labels}}
 
-    def _charge(self, body: DecisionLine, tick: float) -> None:
+    def _charge(self, body: DecisionLine) -> None:
         """A decision sends the task to peers that were not asked yet."""
-        self.bills.append((body, tick))
         pacing = body.pacing
         budget = None if pacing is None or pacing.budget is None else (pacing.budget, pacing.period)
         asked = {
-            peer: Charge(amount, base, body.time, tick, amount, budget)
+            peer: Charge(amount, base, body.time, self.tick, amount, budget)
             for peer, (amount, base) in body.costs.items()
         }
         self.charges = {**asked, **self.charges}
 
-    def _serve(self, body: ServedLine, tick: float) -> None:
+    def _serve(self, body: ServedLine) -> None:
         """A peer answered; the one that was chosen instead was not called."""
         decision, peer, cost = body.decision, body.peer, body.cost
-        self.bills.append((body, tick))
+        self.bills.append((body, self.tick))
         if body.weight is None:
             self.vouched = {**self.vouched, decision: peer}
         elif decision in self.vouched:
@@ -221,7 +202,7 @@ class EventState:
         amount, base = body.expected
         known = charges.get(peer)
         if known is None and (cost is not None or amount):
-            place = dropped or Charge(0.0, 0.0, body.time, tick, 0.0)
+            place = dropped or Charge(0.0, 0.0, body.time, self.tick, 0.0)
             known = place._replace(amount=amount, base=base, expected=amount, real=False)
         if known is not None:
             charges[peer] = known if cost is None else known.reported(cost, body.weight)
@@ -244,30 +225,11 @@ class EventState:
 
     def claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What was claimed of these peers, (P, K); NaN for one that was not in the pool."""
-        return _among(self._claims.claims, self._claims.peers, peers)
+        return _among(self._claimed.claims, self._claimed.peers, peers)
 
     def topics_claimed(self, peers: tuple[str, ...]) -> NDArray[np.float16] | None:
         """What every share of the topics claimed of these peers, (P, B); NaN for one not in the pool."""
-        return _among(self._topic_claims.topic_claims, self._topic_claims.peers, peers)
-
-    def forget(self, source: str) -> None:
-        """Leave out the reports of a revoked source."""
-        self.said.pop(source, None)
-        if source in self.reporters():
-            bills, self.bills = self.bills, []
-            self.served = self.vouched = self.charges = _NONE
-            for bill, tick in bills:
-                if isinstance(bill, DecisionLine):
-                    self._charge(bill, tick)
-                elif bill.source != source:
-                    self._serve(bill, tick)
-        if source in self.standings:
-            self.standings = {name: x for name, x in self.standings.items() if name != source}
-            self.early = {name: x for name, x in self.early.items() if name != source}
-
-    def reporters(self) -> set[str | None]:
-        """Sources that reported which peer answered."""
-        return {bill.source for bill, _ in self.bills if isinstance(bill, ServedLine)}
+        return _among(self._claimed.topic_claims, self._claimed.peers, peers)
 
     def labels(self) -> EventLabels:
         """The event's labels: if several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
@@ -338,18 +300,15 @@ def _among(raw: bytes, then: tuple[str, ...], peers: tuple[str, ...]) -> NDArray
 
 
 def events_of(lines: Iterable[Line[Any]], revoked: Collection[str] = ()) -> dict[str, EventState]:
-    """Events by id, in order, from a part of the ledger; revoked sources are left out at the end."""
+    """Events by id, in order, from a part of the ledger; without sources that are revoked at its end."""
+    read, silent = list(lines), set(revoked)
+    for line in read:
+        if isinstance(line.body, RevokeLine):
+            (silent.add if line.kind == "revoke" else silent.discard)(line.body.of)
     events: dict[str, EventState] = {}
-    silent = set(revoked)
-    for line in lines:
-        body = line.body
-        if isinstance(body, RevokeLine):
-            (silent.add if line.kind == "revoke" else silent.discard)(body.of)
-        elif isinstance(body, DecisionLine) and line.event not in events:
-            events[line.event] = EventState(body, line.seq)
+    for line in read:
+        if isinstance(line.body, DecisionLine) and line.event not in events:
+            events[line.event] = EventState(line.body, line.seq)
         if line.event in events:
-            events[line.event].apply(line)
-    for event in events.values():
-        for source in silent and silent & {*event.said, *event.reporters()}:
-            event.forget(source)
+            events[line.event].apply(line, silent)
     return events

@@ -169,20 +169,15 @@ class Fold:
 
     def _apply_revocation(self, source: str, undo: bool, seq: int) -> None:
         """Take back the reports of a source on every event or, with `undo`, let it count again."""
-        for id in self._events_of_source(source, seq):
-            event = self.event(id, before=seq)
-            if event is None:
-                continue
-            before, compared, charges = event.labels(), event.compared(source), event.charges
-            if undo:
-                event = self._read_event(id, seq, self.revoked - {source})
-            else:
-                event.forget(source)
-            if event is not None:
-                self._write(event, before)
-                self._write_sources(event, compared, source)
-                self._recharge(event, charges)
-        (self.revoked.discard if undo else self.revoked.add)(source)
+        revoked = self.revoked - {source} if undo else self.revoked | {source}
+        for id in dict.fromkeys(record.event for record in self.ledger.of_source(source, seq)):
+            before = self.event(id, before=seq)
+            event = self._read_event(id, seq, revoked)
+            if before is not None and event is not None:
+                self._write(event, before.labels())
+                self._write_sources(event, before.compared(source), source)
+                self._recharge(event, before.charges)
+        self.revoked = revoked
 
     def _apply_served(self, line: Line[Any], seq: int) -> None:
         event = self.event(line.event, before=seq)
@@ -198,10 +193,6 @@ class Fold:
             if shares is not None:  # of a peer that left and returned, nothing from before is known
                 peers = tuple(peer if shares[place, place] else "" for place, peer in enumerate(peers))
             self.costs.recharge(before, event, peers)
-
-    def _events_of_source(self, source: str, seq: int) -> Iterable[str]:
-        """Events that a source labelled, in the order of its lines."""
-        return dict.fromkeys(record.event for record in self.ledger.of_source(source, seq))
 
     def _apply_peer(self, body: PeerLine, seq: int) -> None:
         self._write_down()
