@@ -1,115 +1,98 @@
-"""The commands that only read: trust, decisions, inspect with its trend."""
-
-from __future__ import annotations
+"""The commands that only read: trust, decisions, inspect with its trend, pool; and how they print names."""
 
 import json
 
 import pytest
 
 from sigma_mem import SigmaMem
-from sigma_mem.cli.app import run
+from sigma_mem.cli.output import console, print_json, print_table
+
+COMMAND = "\x1b]52;c;cm0gLXJmIH4=\x07\x1b[2J\x9b2J"  # writes the clipboard, clears the screen
 
 
 @pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "memory.db"
-    with SigmaMem(["ann", "b$b[x]"], path, encoder="hashed") as mem:
+def judged(file):
+    with SigmaMem(["ann", "b$b[x]"], file, encoder="hashed") as mem:
         for i in range(9):
             d = mem.vote(f"[red]{i}?", {"ann": "1", "b$b[x]": "2"})
             mem.feedback(d.id, {"ann": i > 3, "b$b[x]": True})
-    return str(path)
 
 
-def test_trust_at_a_question_and_overall(file, capsys) -> None:
-    assert run(["trust", "-m", file, "7?", "--json"]) == 0
-    at = json.loads(capsys.readouterr().out)["peers"]
-    assert run(["trust", "-m", file, "--json"]) == 0
-    overall = json.loads(capsys.readouterr().out)["peers"]
+def test_trust_at_a_question_and_overall(judged, call, values):
+    at, overall = values("trust", "7?")["peers"], values("trust")["peers"]
     assert at["b$b[x]"]["prob"] > at["ann"]["prob"]
     assert overall["ann"]["effective"] == pytest.approx(9, rel=0.01)
-    assert run(["trust", "-m", file]) == 0
-    out = capsys.readouterr().out
-    assert "evidence" in out
-    assert "last label" in out
-    assert "counts only tasks that the peer was asked" in out
+    out = call("trust")
+    for text in ("evidence", "last label", "counts only tasks that the peer was asked"):
+        assert text in out
 
 
-def test_history_and_its_trend(file, capsys) -> None:
-    assert run(["inspect", "-m", file, "--peer", "ann", "--last", "3"]) == 0
-    out = capsys.readouterr().out
+def test_history_and_its_trend(judged, call):
+    out = call("inspect", "--peer", "ann", "--last", "3")
     assert "[red]8?" in out
     assert "▁▁▁▁█████" in out
-    assert run(["inspect", "-m", file, "--peer", "zoe"]) == 2
+    assert "▁▁▁▁█████" in call("inspect")
 
 
-def test_decisions_page_by_page(file, capsys) -> None:
-    assert run(["decisions", "-m", file, "--last", "4", "--json"]) == 0
-    page = json.loads(capsys.readouterr().out)["decisions"]
+def test_decisions_page_by_page(judged, call, values):
+    page = values("decisions", "--last", "4")["decisions"]
     assert [made["question"] for made in page] == [f"[red]{i}?" for i in (8, 7, 6, 5)]
-    assert run(["decisions", "-m", file, "--last", "4", "--before", page[-1]["id"]]) == 0
-    out = capsys.readouterr().out
+    out = call("decisions", "--last", "4", "--before", page[-1]["id"])
     assert "[red]4?" in out
     assert "[red]5?" not in out
     assert "older decisions: --before" in out
 
 
-def test_inspect_shows_the_trend(file, capsys) -> None:
-    assert run(["inspect", "-m", file]) == 0
-    assert "▁▁▁▁█████" in capsys.readouterr().out
-
-
-def test_names_and_texts_are_printed_as_they_are(tmp_path, capsys) -> None:
+def test_names_and_texts_are_printed_as_they_are(file, tmp_path, call):
     """What looks like markup or an emoji's name to a terminal library is part of a name here."""
-    path, peers = str(tmp_path / "memory.db"), ("llama[int4]", "[/x]", ":smile:")
-    with SigmaMem(peers, path, encoder="hashed") as mem:
+    peers = ("llama[int4]", "[/x]", ":smile:")
+    with SigmaMem(peers, file, encoder="hashed") as mem:
         d = mem.vote("Is [/b] closed?", dict.fromkeys(peers, "[red]"), ref="t")
         mem.feedback(d, dict.fromkeys(peers, True), source="[/s]")
-    commands = [
-        ["vote", "Is [/b] closed?", "-a", "llama[int4]=[red]"],
-        ["trust"], ["inspect", "--peer", "[/x]"], ["decisions"], ["inspect"], ["sources"], ["prices"],
-        ["refold", str(tmp_path / "new.db")],
-    ]  # fmt: skip
-    for command in commands:
-        assert run([*command, "-m", path]) == 0
-        said = capsys.readouterr().out
-        if command[0] in ("vote", "trust", "prices") or command == ["inspect"]:
-            assert all(peer in said for peer in peers), command
-        if command[0] in ("decisions", "inspect"):
-            assert "Is [/b] closed?" in said
-        if command[0] == "sources":
-            assert "[/s]" in said
+    vote = ("vote", "Is [/b] closed?", "-a", "llama[int4]=[red]")
+    for command in (vote, ("trust",), ("prices",), ("inspect",)):
+        said = call(*command)
+        assert all(peer in said for peer in peers), command
+    for command in (("decisions",), ("inspect",), ("inspect", "--peer", "[/x]")):
+        assert "Is [/b] closed?" in call(*command)
+    assert "[/s]" in call("sources")
+    call("refold", tmp_path / "new.db")
 
 
-def test_prices_are_shown_beside_a_writer(tmp_path, capsys) -> None:
-    path = tmp_path / "memory.db"
-    with SigmaMem(["ann"], path, encoder="hashed") as mem:
+def test_no_text_commands_the_terminal(file, call, capsys):
+    print_table(["peer"], [["ann" + COMMAND]], ["note " + COMMAND])
+    console().print("chosen " + COMMAND)
+    print_json({"answer": COMMAND})
+    printed = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\x9b"} & set(printed)
+    assert json.loads(printed.splitlines()[-1]) == {"answer": COMMAND}
+    with SigmaMem(["a", "b"], file, encoder="hashed") as mem:
+        made = mem.vote("q" + COMMAND, {"a": "4" + COMMAND, "b": "5"})
+        mem.feedback(made, {"a": True}, source="s" + COMMAND)
+    for command in ("decisions", "inspect", "sources"):
+        assert "\x1b" not in call(command)
+
+
+def test_prices_are_shown_beside_a_writer(file, call):
+    with SigmaMem(["ann"], file, encoder="hashed") as mem:
         mem.set_price("ann", per_call=2.0)
-        assert run(["prices", "-m", str(path)]) == 0
-        assert "2" in capsys.readouterr().out
-        assert run(["prices", "-m", str(path), "ann", "--per-call", "3"]) == 1
-        assert "already open for writing" in capsys.readouterr().err
+        assert "2" in call("prices")
+        assert "already open for writing" in call("prices", "ann", "--per-call", "3", code=1)
 
 
-@pytest.fixture
-def verdicts(tmp_path):
-    path = tmp_path / "verdicts.jsonl"
-    lines = []
+def test_pool_says_who_errs_with_whom(tmp_path, call, values):
+    path, lines = tmp_path / "verdicts.jsonl", []
     for i in range(60):
         said = {"ann": "1", "bob": "1" if i % 2 else "2", "cat": "1" if i % 2 else "2"}
         answers = {peer: {"text": v, "canon": v} for peer, v in said.items()}
         correct = {peer: v == "1" for peer, v in said.items()}
         lines.append(json.dumps({"id": f"{i}", "question": "?", "answers": answers, "correct": correct}))
     path.write_text("\n".join(lines))
-    return str(path)
-
-
-def test_pool_says_who_errs_with_whom(verdicts, tmp_path, capsys) -> None:
-    assert run(["pool", verdicts, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = values("pool", path)
     assert [line["accuracy"] for line in found["peers"]] == [1.0, 0.5, 0.5]
     assert found["deceiving"][0]["peers"] == ["bob", "cat"]
     assert found["correlation"][0][1] is None  # ann is never wrong
-    assert run(["pool", verdicts, "--peers", "bob,cat", "--picture", str(tmp_path / "pool.png")]) == 0
-    assert "deceive together: bob and cat" in capsys.readouterr().out
+    said = call("pool", path, "--peers", "bob,cat", "--picture", tmp_path / "pool.png")
+    assert "deceive together: bob and cat" in said
     assert (tmp_path / "pool.png").stat().st_size > 1000
-    assert run(["pool", verdicts, "--picture", "pool.txt"]) == 2
+    call("pool", path, "--picture", "pool.txt", code=2)
