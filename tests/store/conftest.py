@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 
 import pytest
 
@@ -44,13 +45,17 @@ def path(tmp_path):
 
 
 @pytest.fixture
+def store(path):
+    with closing(SqliteStore(path)) as opened:
+        yield opened
+
+
+@pytest.fixture
 def filled(path, record):
     """A closed file with 40 records and a snapshot of all of them."""
-    store = SqliteStore(path)
-    for n in range(1, 41):
-        store.append("ns", [record(n, body=b"x" * 300)])
-    store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
-    store.close()
+    with closing(SqliteStore(path)) as store:
+        store.append("ns", [record(n, body=b"x" * 300) for n in range(1, 41)])
+        store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
     return path
 
 
@@ -59,10 +64,7 @@ def raw():
     """Run SQL on a file behind the store's back."""
 
     def run(path, *statements):
-        db = sqlite3.connect(path)
-        with db:
-            rows = [db.execute(sql).fetchall() for sql in statements]
-        db.close()
-        return rows[-1]
+        with closing(sqlite3.connect(path)) as db, db:
+            return [db.execute(sql).fetchall() for sql in statements][-1]
 
     return run

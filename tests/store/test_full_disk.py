@@ -38,8 +38,7 @@ def works_again(store, record, acknowledged, epoch=1):
     assert store.verify() == acknowledged + 1
 
 
-def test_a_full_database_fails_cleanly_and_works_again(path, record):
-    store = SqliteStore(path)
+def test_a_full_database_fails_cleanly_and_works_again(store, record):
     writer = store._tables._writer
     writer.execute("PRAGMA max_page_count = 45")
     acknowledged = fill(store, record, 1)
@@ -49,11 +48,9 @@ def test_a_full_database_fails_cleanly_and_works_again(path, record):
     assert store.load_snapshot("ns") is None
     writer.execute("PRAGMA max_page_count = 100000")
     works_again(store, record, acknowledged)
-    store.close()
 
 
-def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
-    store = SqliteStore(path)
+def test_what_rests_on_dropped_records_is_refused_by_its_epoch(store, record):
     store.append("ns", [record("1")])[1].wait()
     epoch = store.epoch("ns")
     writer = store._tables._writer
@@ -69,7 +66,6 @@ def test_what_rests_on_dropped_records_is_refused_by_its_epoch(path, record):
         store.save_snapshot("ns", Snapshot(2, b"state with 2 in it"), epoch=epoch)
     assert store.load_snapshot("ns") is None
     store.save_snapshot("ns", Snapshot(2, b"rebuilt"), epoch=store.epoch("ns"))
-    store.close()
 
 
 def test_close_reports_what_it_could_not_flush_and_releases_anyway(path, record):

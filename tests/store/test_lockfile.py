@@ -100,13 +100,6 @@ def test_a_killed_writer_leaves_no_lock(path, python, record):
     store.close()
 
 
-def test_close_removes_the_lock_and_the_log(path, record):
-    store = SqliteStore(path)
-    store.append("ns", [record("1")])
-    store.close()
-    assert os.listdir(path.parent) == ["memory.db"]
-
-
 def test_threads_that_open_and_close_are_never_two_at_once(path):
     """The lock file is removed on release: a waiter must not hold a file that nobody else can see."""
     holders, most, end = [], [], time.monotonic() + 60.0

@@ -57,12 +57,11 @@ def two_stores(postgres, store):
 @pytest.fixture
 def filled(postgres, record):
     """A closed memory with 40 records, five of them feedback, and a snapshot of all of them."""
-    store = PostgresStore(postgres)
-    for n in range(1, 41):
-        kind, event, source = ("feedback", "1", "ann") if n % 8 == 0 else ("decision", None, None)
-        store.append("ns", [record(n, kind, event, source, b"x" * 300)])
-    store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
-    store.close()
+    with closing(PostgresStore(postgres)) as store:
+        for n in range(1, 41):
+            kind, event, source = ("feedback", "1", "ann") if n % 8 == 0 else ("decision", None, None)
+            store.append("ns", [record(n, kind, event, source, b"x" * 300)])
+        store.save_snapshot("ns", Snapshot(40, b"state" * 1000))
     return postgres
 
 
@@ -84,29 +83,20 @@ def test_the_database_refuses_to_change_the_ledger(filled, raw, change):
 )
 def test_damage_is_found_and_named(filled, raw, damage, what):
     raw("ALTER TABLE record DISABLE TRIGGER ALL", damage, "ALTER TABLE record ENABLE TRIGGER ALL")
-    store = PostgresStore(filled, readonly=True)
-    with pytest.raises(StoreCorruptError, match=what):
+    with closing(PostgresStore(filled, readonly=True)) as store, pytest.raises(StoreCorruptError, match=what):
         store.verify()
-    store.close()
 
 
-def test_an_older_snapshot_replaces_no_later_one(filled):
-    store = PostgresStore(filled)
-    store.save_snapshot("ns", Snapshot(20, b"older"))
-    assert store.load_snapshot("ns").seq == 40
-    store.close()
-
-
-def test_no_snapshot_from_before_a_forgetting_is_used(filled, record):
-    one, two = PostgresStore(filled), PostgresStore(filled)
+def test_no_snapshot_from_before_a_later_one_or_a_forgetting_is_used(filled, two_stores, record):
+    one, two = two_stores
+    one.save_snapshot("ns", Snapshot(20, b"older"))
+    assert one.load_snapshot("ns").seq == 40
     one.erase("ns", {2: Erased("2", b"gone")}, record("forget", kind="forget", event=""))
     assert one.load_snapshot("ns") is None
     two.save_snapshot("ns", Snapshot(40, b"holds what was forgotten"))  # by a process that does not know yet
     assert one.load_snapshot("ns") is None
     two.save_snapshot("ns", Snapshot(41, b"later"))
     assert one.load_snapshot("ns") == Snapshot(41, b"later")
-    one.close()
-    two.close()
 
 
 def test_many_lines_at_once_are_one_unit(store, record, monkeypatch):
@@ -126,9 +116,8 @@ def test_an_older_version_says_what_to_run_and_is_then_upgraded(filled, raw, mon
     assert upgrade_postgres(filled) == (1, 2)
     assert upgrade_postgres(filled) == (2, 2)
     assert raw("SELECT count(*) FROM later") == [(0,)]
-    store = PostgresStore(filled)
-    assert store.append("ns", [record(41)])[0] == 41
-    store.close()
+    with closing(PostgresStore(filled)) as store:
+        assert store.append("ns", [record(41)])[0] == 41
 
 
 def test_an_upgrade_is_done_as_a_whole_or_not_at_all(filled, raw, monkeypatch):
@@ -220,14 +209,14 @@ def test_without_the_driver_the_error_names_the_extra(postgres, monkeypatch):
 # --- turns -------------------------------------------------------------------------------
 
 
-def test_who_waits_too_long_for_a_turn_is_told_so(postgres, record, monkeypatch):
+def test_who_waits_too_long_for_a_turn_is_told_so(monkeypatch, request, record):
     monkeypatch.setattr("sigma_mem.store.postgres.tables.LOCK_SECONDS", 0.1)
-    with closing(PostgresStore(postgres)) as one, closing(PostgresStore(postgres)) as two:
-        with one.turn("ns"):
-            with pytest.raises(StoreBusyError, match="held the lock"):
-                two.append("ns", [record(1)])
-            assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
-        assert two.append("ns", [record(1)])[0] == 1
+    one, two = request.getfixturevalue("two_stores")
+    with one.turn("ns"):
+        with pytest.raises(StoreBusyError, match="held the lock"):
+            two.append("ns", [record(1)])
+        assert two.append("other", [record(1)])[0] == 1  # namespaces do not wait for each other
+    assert two.append("ns", [record(1)])[0] == 1
 
 
 def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(two_stores, record):
@@ -237,8 +226,8 @@ def test_a_thread_that_was_interrupted_in_its_turn_holds_up_nobody(two_stores, r
     assert two.append("ns", [record(1)])[0] == 1
 
 
-def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(postgres, record, monkeypatch):
-    store, start = PostgresStore(postgres), threading.Thread.start
+def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(store, record, monkeypatch):
+    start = threading.Thread.start
 
     def interrupted(thread):
         monkeypatch.setattr(threading.Thread, "start", start)
@@ -250,12 +239,11 @@ def test_an_interrupt_before_the_writing_thread_starts_holds_up_nobody(postgres,
     sequence, ticket = store.append("ns", [record(2)])
     ticket.wait()
     assert sequence == 1
-    store.close()
 
 
 @pytest.mark.filterwarnings("ignore:.*was deleted while still open:ResourceWarning")  # an interrupt lost it
-def test_an_interrupt_at_any_line_of_an_append_leaves_no_gap_and_holds_up_nobody(postgres, record):
-    store, interrupted = PostgresStore(postgres), 0
+def test_an_interrupt_at_any_line_of_an_append_leaves_no_gap_and_holds_up_nobody(store, record):
+    interrupted = 0
     for lines in itertools.count():
         with store.turn("ns"):  # one turn: the next one would ask the ledger again
             try:
@@ -269,7 +257,6 @@ def test_an_interrupt_at_any_line_of_an_append_leaves_no_gap_and_holds_up_nobody
         if interrupted == lines:
             break
     assert interrupted > 50
-    store.close()
 
 
 def test_what_was_made_from_an_older_state_is_refused(two_stores, record):
@@ -285,10 +272,8 @@ def test_a_commit_is_on_the_disk_when_it_is_acknowledged(postgres_server, postgr
     with postgres_server.connect() as db:
         db.execute("ALTER ROLE postgres SET synchronous_commit = off")
     try:
-        store = PostgresStore(postgres)
-        with store._tables.connections.borrow("look at") as db:
+        with closing(PostgresStore(postgres)) as store, store._tables.connections.borrow("look at") as db:
             assert db.execute("SHOW synchronous_commit").fetchone() == ("on",)
-        store.close()
     finally:
         with postgres_server.connect() as db:
             db.execute("ALTER ROLE postgres RESET synchronous_commit")
@@ -390,17 +375,15 @@ def test_nobody_waits_for_a_writer_that_ended(postgres, record, monkeypatch):
     with pytest.raises(StoreError, match="open it again"):
         store.append("ns", [record(3)])
     store.close()
-    again = PostgresStore(postgres)
-    assert [r.id for r in again.records("ns")] == [record(1).id]
-    again.close()
+    with closing(PostgresStore(postgres)) as again:
+        assert [r.id for r in again.records("ns")] == [record(1).id]
 
 
 @pytest.mark.timeout(60)
-def test_who_waits_for_room_in_the_queue_lets_the_writer_write(postgres, record):
-    with closing(PostgresStore(postgres)) as store:
-        store.append("ns", [record("first")])[1].wait()
-        store._tails["ns"].capacity = 2
-        with store.turn("ns"):
-            for n in range(30):
-                store.append("ns", [record(f"{n}-{k}") for k in range(3)])
-        assert len(list(store.records("ns"))) == 91
+def test_who_waits_for_room_in_the_queue_lets_the_writer_write(store, record):
+    store.append("ns", [record("first")])[1].wait()
+    store._tails["ns"].capacity = 2
+    with store.turn("ns"):
+        for n in range(30):
+            store.append("ns", [record(f"{n}-{k}") for k in range(3)])
+    assert len(list(store.records("ns"))) == 91

@@ -20,39 +20,34 @@ from sigma_mem.store.postgres.tables import postgres_scripts
 
 
 def test_a_reopened_file_continues(filled, record):
-    store = SqliteStore(filled)
-    assert [r.id for r in store.records("ns")] == [str(n) for n in range(1, 41)]
-    assert store.load_snapshot("ns") == Snapshot(40, b"state" * 1000)
-    assert store.append("ns", [record(41)])[0] == 41
-    assert store.verify() == 41
-    store.close()
+    with closing(SqliteStore(filled)) as store:
+        assert [r.id for r in store.records("ns")] == [str(n) for n in range(1, 41)]
+        assert store.load_snapshot("ns") == Snapshot(40, b"state" * 1000)
+        assert store.append("ns", [record(41)])[0] == 41
+        assert store.verify() == 41
 
 
-def test_the_file_says_what_it_is_and_syncs_every_commit(path, raw):
-    store = SqliteStore(path)
+def test_the_file_says_what_it_is_and_syncs_every_commit(path, raw, store):
     assert raw(path, "PRAGMA application_id") == [(APPLICATION_ID,)]
     assert raw(path, "PRAGMA user_version") == [(LEDGER_FORMAT,)]
     writer = store._tables._writer
     assert writer.execute("PRAGMA journal_mode").fetchone() == (b"wal",)
     assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
-    store.close()
 
 
 def test_close_and_the_collector_flush_what_nobody_waited_for(path, record):
-    store = SqliteStore(path)
-    for n in range(50):
-        store.append("ns", [record(n)])
-    store.close()
-    store = SqliteStore(path)
-    for n in range(50, 100):
-        store.append("ns", [record(n)])
+    for last in (50, 100):
+        store = SqliteStore(path)
+        for n in range(last - 50, last):
+            store.append("ns", [record(n)])
+        if last == 50:
+            store.close()
     gone = weakref.ref(store)
     del store
     gc.collect()
     assert gone() is None
-    store = SqliteStore(path)
-    assert store.verify() == 100
-    store.close()
+    with closing(SqliteStore(path, readonly=True)) as store:
+        assert store.verify() == 100
 
 
 def test_a_program_that_forgets_to_close_loses_nothing(path, python):
@@ -64,10 +59,9 @@ def test_a_program_that_forgets_to_close_loses_nothing(path, python):
         "    store.append('ns', [Record('decision', str(n), '', b'')])\n",
         path,
     )
-    assert os.listdir(path.parent) == ["memory.db"]
-    store = SqliteStore(path, readonly=True)
-    assert store.verify() == 200
-    store.close()
+    assert os.listdir(path.parent) == ["memory.db"]  # no lock and no log
+    with closing(SqliteStore(path, readonly=True)) as store:
+        assert store.verify() == 200
 
 
 def test_files_that_hold_texts_are_their_owners_only(tmp_path):
@@ -86,9 +80,8 @@ def test_files_that_hold_texts_are_their_owners_only(tmp_path):
     assert set(modes.values()) == {0o600}
 
 
-def test_a_line_that_cannot_be_written_fails_alone(path, record):
+def test_a_line_that_cannot_be_written_fails_alone(store, record):
     """poison_other_tenants_by_feedback_id: commits are shared by all namespaces."""
-    store = SqliteStore(path)
     store.append("mallory", [record(1), record(2)])[1].wait()
     with store._tables._write_lock:  # all of what follows is in one commit
         tickets = {f"tenant{n}": store.append(f"tenant{n}", [record(1)])[1] for n in range(3)}
@@ -101,7 +94,6 @@ def test_a_line_that_cannot_be_written_fails_alone(path, record):
     assert [store.epoch(name) for name in (*tickets, "mallory")] == [0, 0, 0, 0, 1]
     assert store.append("mallory", [record(3)])[0] == 3
     assert store.verify() == 7
-    store.close()
 
 
 # ---- reading beside a writer
@@ -145,9 +137,8 @@ def test_reading_from_a_read_only_disk(filled, tmp_path):
     if subprocess.run(command, shell=True, capture_output=True, check=False).returncode:
         pytest.skip("this system does not let us mount")
     try:
-        store = SqliteStore(mounted / filled.name, readonly=True)
-        assert store.verify() == 40
-        store.close()
+        with closing(SqliteStore(mounted / filled.name, readonly=True)) as store:
+            assert store.verify() == 40
         with pytest.raises(StoreError, match="writable folder"):
             SqliteStore(mounted / filled.name)
     finally:
@@ -163,7 +154,6 @@ def test_an_older_file_is_upgraded_in_place(filled, record, raw, monkeypatch):
     assert raw(filled, "PRAGMA user_version") == [(len(later),)]
     assert raw(filled, "SELECT count(*) FROM later") == [(0,)]
     assert store.append("ns", [record(41)])[0] == 41
-    assert store.verify() == 41
     store.close()
 
 
@@ -204,14 +194,12 @@ def test_every_migration_is_numbered_in_order_and_whole():
         assert sqlite3.complete_statement(script)
 
 
-def test_text_that_has_no_utf8_form_is_refused_before_it_is_queued(path, record):
-    store = SqliteStore(path)
+def test_text_that_has_no_utf8_form_is_refused_before_it_is_queued(store, record):
     with pytest.raises(InputError, match="not valid Unicode"):
         store.append("ns", [record("\ud800")])
     with pytest.raises(InputError, match="expected bytes"):
         store.append("ns", [record("1", body="text")])
     assert store.append("ns", [record("1")])[0] == 1
-    store.close()
 
 
 def test_another_program_that_holds_the_file_is_named_as_the_cause(path, record, monkeypatch):

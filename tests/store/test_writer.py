@@ -136,21 +136,6 @@ def test_a_failed_batch_drops_itself_and_everything_behind_it_only(writer, gate)
     assert [(r.id, r.seq) for r in gate.rows["ns"]] == [("kept", 1), ("a", 2)]
 
 
-def test_a_namespace_that_cannot_be_written_fails_alone(writer, gate):
-    append(writer, "0")
-    gate.entered.acquire()
-    gate.broken["poison"] = StoreError("UNIQUE constraint failed")
-    good = [append(writer, str(n), f"tenant{n}")[1] for n in range(3)]
-    bad = append(writer, "1", "poison")[1]
-    gate.open.set()
-    for ticket in good:
-        ticket.wait()
-    with pytest.raises(StoreError, match="UNIQUE"):
-        bad.wait()
-    assert [tail_of(writer, f"tenant{n}").epoch for n in range(3)] == [0, 0, 0]
-    assert tail_of(writer, "poison").epoch == 1
-
-
 def test_flush_raises_what_the_batch_met_and_drain_does_not(writer, gate):
     gate.broken["ns"] = StoreError("disk full")
     append(writer, "a")
