@@ -100,7 +100,7 @@ def test_no_snapshot_from_before_a_later_one_or_a_forgetting_is_used(filled, two
 
 
 def test_many_lines_at_once_are_one_unit(store, record, monkeypatch):
-    monkeypatch.setattr("sigma_mem.store.postgres.turns._ROWS", 100)
+    monkeypatch.setattr("sigma_mem.store.postgres.store._ROWS", 100)
     assert store.append("ns", [record(n) for n in range(250)])[0] == 250
     assert store.verify() == 250
 
@@ -335,7 +335,7 @@ def test_a_connection_that_breaks_at_the_commit_loses_and_doubles_nothing(
     postgres_server, store, record, done, monkeypatch
 ):
     """The connection ends just before or just after the server commits; the ledger is asked which it was."""
-    from sigma_mem.store.postgres.turns import SharedTail
+    from sigma_mem.store.postgres.store import SharedTail
 
     store.append("ns", [record(1)])[1].wait()
     write, broken = SharedTail._write, []
@@ -369,7 +369,7 @@ def test_nobody_waits_for_a_writer_that_ended(postgres, record, monkeypatch):
     def fail(*_: object) -> None:
         raise RuntimeError("a fault of this package")
 
-    monkeypatch.setattr("sigma_mem.store.postgres.turns.SharedTail._commit", fail)
+    monkeypatch.setattr("sigma_mem.store.postgres.store.SharedTail._commit", fail)
     with pytest.raises(StoreError, match="has ended"):
         store.append("ns", [record(2)])[1].wait()
     with pytest.raises(StoreError, match="open it again"):

@@ -68,7 +68,7 @@ def test_merge_and_refold_make_a_file(memory, postgres, tmp_path):
 
 
 def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, bits):  # noqa: F811
-    from sigma_mem.store.postgres.turns import SharedTail
+    from sigma_mem.store.postgres.store import SharedTail
 
     before = bits(memory)
 

@@ -100,21 +100,21 @@ def off_policy(
         "snips": normalised + weight * (reward - normalised) / share,
         "dr": predicted + weight * (reward - predicted_taken),
     }
-    return {name: mean_of(each, effective) for name, each in terms.items()}
+    return {name: _mean(each, effective) for name, each in terms.items()}
 
 
-def mean_of(terms: FloatArray, effective: float, bounds: tuple[float, float] = (0.0, 1.0)) -> Estimate:
-    """The mean of terms, and its interval within bounds."""
+def _mean(terms: FloatArray, effective: float) -> Estimate:
+    """The mean of terms, and its interval within 0 and 1."""
     n, value = len(terms), float(terms.mean())
     if effective <= 1.0:
-        return Estimate(value, bounds, effective)
+        return Estimate(value, (0.0, 1.0), effective)
     second, fourth = (float(np.mean((terms - value) ** power)) for power in (2, 4))
     freedom = n - 1.0
     if fourth > second * second > 0.0:
         freedom = min(freedom, max(_LEAST, 2.0 * n / (fourth / (second * second) - 1.0)))
     t = _Z + (_Z**3 + _Z) / (4.0 * freedom) + (5.0 * _Z**5 + 16.0 * _Z**3 + 3.0 * _Z) / (96.0 * freedom**2)
     half = t * math.sqrt(second / (n - 1.0))
-    least, value, most = (min(max(x, bounds[0]), bounds[1]) for x in (value - half, value, value + half))
+    least, value, most = (min(max(x, 0.0), 1.0) for x in (value - half, value, value + half))
     return Estimate(value, (least, most), effective)
 
 
@@ -383,20 +383,15 @@ def estimates(terms: PolicyTerms) -> dict[str, Estimate]:
     found = off_policy(*(each[inside] for each in terms[:4]))
     if share == 1.0:
         return found
-    rest = np.array([each[~inside].mean() for each in (terms.predicted, terms.low, terms.high)])
-    return {name: _joined(each, share, *rest.tolist()) for name, each in found.items()}
-
-
-def _joined(found: Estimate, share: float, value: float, low: float, high: float) -> Estimate:
-    """An estimate for a share of the decisions, and p̂ with its interval for the rest.
-
-    The draws of the one and the labels behind the other are not the same, so that squares of errors add up.
-    """
-    rest = 1.0 - share
-    mean = share * found.value + rest * value
-    below = math.hypot(share * (found.value - found.interval[0]), rest * (value - low))
-    above = math.hypot(share * (found.interval[1] - found.value), rest * (high - value))
-    return Estimate(mean, (max(0.0, mean - below), min(1.0, mean + above)), found.effective, share)
+    # The draws of the one part and the labels behind the rest are not the same: squares of errors add up.
+    value, low, high = (float(each[~inside].mean()) for each in (terms.predicted, terms.low, terms.high))
+    joined, rest = {}, 1.0 - share
+    for name, (own, (least, most), effective, _) in found.items():
+        mean = share * own + rest * value
+        below = math.hypot(share * (own - least), rest * (value - low))
+        above = math.hypot(share * (most - own), rest * (high - value))
+        joined[name] = Estimate(mean, (max(0.0, mean - below), min(1.0, mean + above)), effective, share)
+    return joined
 
 
 def _truth(log: Log, wanted: NDArray[np.intp], truth: Mapping[str, Mapping[str, float]]) -> float:
@@ -443,8 +438,14 @@ class SwitchReport(Tabular):
         return f"<Report: {total.elsewhere} of {total.requests} requests would have gone elsewhere>"
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for all requests, and one for every topic."""
-        return [_plain_row(asdict(each)) for each in self.compared]
+        """One row for all requests, and one for every topic; estimates as values and intervals."""
+        rows = [asdict(each) for each in self.compared]
+        for row in rows:
+            for name in ("right_before", "right_after", "cost_before", "cost_after"):
+                found = row[name]
+                row[name] = None if found is None else found[0]
+                row[f"{name}_interval"] = None if found is None else list(found[1])
+        return rows
 
     def to_dict(self) -> dict[str, Any]:
         """Under "compared", the rows."""
@@ -498,12 +499,13 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: F
     usual_right = np.full(len(places), np.nanmean(right) if labelled else math.nan)
     before, _ = stratified(_cells(kinds, served), usual_right, right)
     paid, expected = log.paid[places], log.expected[places]
-    costs: list[Estimate | None] = [None, None]
+    costs: tuple[Estimate | None, Estimate | None] = (None, None)
     if np.isfinite(paid).any() and np.isfinite(expected).all():
-        costs[0] = _cost(
-            _cells(kinds, served), paid, prices[:, served], np.full(len(places), np.nanmean(paid))
+        usual_cost, paid_same = np.full(len(places), np.nanmean(paid)), np.where(same, paid, math.nan)
+        costs = (
+            _cost(_cells(kinds, served), paid, prices[:, served], usual_cost),
+            _cost(_cells(kinds, chosen), paid_same, prices[:, chosen], expected),
         )
-        costs[1] = _cost(_cells(kinds, chosen), np.where(same, paid, math.nan), prices[:, chosen], expected)
     return Compared(
         topic,
         len(places),
@@ -571,15 +573,3 @@ def stratified(
     ends = (total - half - below, total, total + half + above)
     least, value, largest = (min(max(end / n, 0.0), most) for end in ends)
     return Estimate(value, (least, largest), float(effective)), tried
-
-
-def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Estimates as values, lows and highs of their own."""
-    out: dict[str, Any] = {}
-    for name, value in row.items():
-        if name in ("topic", "requests", "elsewhere", "untried"):
-            out[name] = value
-        else:
-            out[name] = None if value is None else value[0]
-            out[f"{name}_interval"] = None if value is None else list(value[1])
-    return out

@@ -44,10 +44,6 @@ class Contributions:
         self.decisions: list[tuple[float, float]] = []  # confidence, tick
         self.verdicts: list[tuple[Answered, FloatArray, Mapping[str, float], float, float]] = []
 
-    def add_labels(self, *row: Any) -> None:
-        """Add the labels of an event: what `Labels` has."""
-        self.labels.append(row)
-
     def write(self, state: SigmaState) -> None:
         """Write all rows, and forget them."""
         if self.agreements:

@@ -270,15 +270,8 @@ class Costs:
             "price_lines": self.price_lines,
             "spent": {day: {peer: str(x) for peer, x in by.items()} for day, by in self.spent.items()},
             "budgets": {
-                name: [
-                    pacing.period,
-                    pacing.start,
-                    pacing.events,
-                    str(pacing.spent),
-                    str(pacing.known),
-                    str(pacing.foreseen),
-                ]
-                for name, pacing in self.budgets.items()
+                name: [x.period, x.start, x.events, *map(str, (x.spent, x.known, x.foreseen))]
+                for name, x in self.budgets.items()
             },
         }  # amounts are whole numbers of any size, which only text can hold
         windows = {f"window{i}": np.array(pacing.window) for i, pacing in enumerate(self.budgets.values())}

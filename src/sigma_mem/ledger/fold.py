@@ -327,7 +327,7 @@ class Fold:
             with self._share_of(event) as to_write:
                 peers = self.state.peers
                 left = [peer for peer in fair if peer in self.departed] if self.departed else ()
-                to_write.add_labels(
+                row = (
                     phi,
                     [fair.get(peer, math.nan) for peer in (*peers, *left)],
                     tick,
@@ -339,6 +339,7 @@ class Fold:
                     event.topics_claimed(peers) if event.topics else None,
                     None if answered is None else answered.opinions_among((*peers, *left)),
                 )
+                to_write.labels.append(row)
         worth = sign * sum(weight.values()) / len(weight) if weight else sign
         if answered is not None:
             body = answered.body

@@ -19,8 +19,7 @@ from sigma_mem.ledger.lines import Body, ForgottenLine, Line, OpenLine, is_decis
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.ledger.records import Ledger, encoded, record_of
 from sigma_mem.ledger.snapshot import pack_fold, unpack_fold
-from sigma_mem.store.base import Erased, Failed, Snapshot, Store, Ticket
-from sigma_mem.store.fork import tell_after_fork
+from sigma_mem.store.base import Erased, Failed, Snapshot, Store, Ticket, tell_after_fork
 
 _STALE = -1  # an epoch that no store has
 _FRESH_SECONDS = 0.25  # that a read may lag behind what other processes appended

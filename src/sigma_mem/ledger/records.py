@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union
 
 import msgspec
 import numpy as np
@@ -28,10 +28,6 @@ from sigma_mem.ledger.lines import (
 )
 from sigma_mem.store.base import Record, Store, refuse_unwritable
 
-AnyBody = (
-    OpenLine | DecisionLine | FeedbackLine | RefLine | ServedLine | PriceLine | PeerLine | ResetLine
-    | RenameLine | RevokeLine | ForgetLine | ForgottenLine
-)  # fmt: skip
 KINDS: Mapping[str, type[Body]] = {
     "open": OpenLine,
     "decision": DecisionLine,
@@ -93,7 +89,7 @@ def as_plain(value: Any) -> Any:
 
 
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=as_plain)
-_DECODER: msgspec.msgpack.Decoder[AnyBody] = msgspec.msgpack.Decoder(AnyBody)
+_DECODER: Any = msgspec.msgpack.Decoder(Union[(*KINDS.values(), ForgottenLine)])
 
 
 def encoded(body: Body) -> bytes:

@@ -73,11 +73,7 @@ def pack_fold(fold: Fold) -> bytes:
     """The state after line ``fold.seq``, bit for bit."""
     sources, of_sources = fold.sources.pack()
     costs, of_costs = fold.costs.pack()
-    parts = {
-        "state": fold.state.pack(),
-        "sources": of_sources,
-        "costs": of_costs,
-    }
+    parts = {"state": fold.state.pack(), "sources": of_sources, "costs": of_costs}
     packed = FoldState(
         seq=fold.seq,
         peers=list(fold.state.peers),

@@ -4,6 +4,8 @@ The ledger is the truth; a snapshot is derived state that a replay must reproduc
 what a record means, except that feedback has a source: bodies are bytes.
 """
 
+import os
+import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -211,3 +213,34 @@ def refuse_absent_line(seq: int, last: int) -> None:
     """InputError for a snapshot of a line that is not there."""
     if not 1 <= seq <= last:
         raise InputError(f"got a snapshot of record {seq}, the ledger ends at {last}")
+
+
+# --- forks -------------------------------------------------------------------------------
+
+
+class Inherited(Protocol):
+    """Something that a forked child finds open."""
+
+    def after_fork(self) -> object:
+        """In the child: replace locks, or close. What is returned is never released there.
+
+        A child has the forking thread only. So a lock that another thread held is replaced there, and what
+        has a file, a connection or a thread is closed: those are the parent's.
+        """
+
+
+_known: weakref.WeakSet[Inherited] = weakref.WeakSet()
+_kept: list[object] = []
+
+
+def tell_after_fork(one: Inherited) -> None:
+    """Have `after_fork` called in every forked child."""
+    _known.add(one)
+
+
+def _in_child() -> None:
+    _kept.extend([one.after_fork() for one in list(_known)])
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -18,8 +18,8 @@ from sigma_mem.store.base import (
     refuse_bad_records,
     refuse_known,
     refuse_older_state,
+    tell_after_fork,
 )
-from sigma_mem.store.fork import tell_after_fork
 from sigma_mem.store.writer import Batch, Settled
 
 _DURABLE = Batch(SimpleQueue())  # the ticket of all records: they need no waiting

@@ -14,6 +14,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from sigma_mem.errors import StoreBusyError, StoreError
+from sigma_mem.store.base import tell_after_fork
 from sigma_mem.store.file import (
     SQLITE_ERRORS,
     LockFile,
@@ -25,7 +26,6 @@ from sigma_mem.store.file import (
     refuse_absent_or_older,
     store_error,
 )
-from sigma_mem.store.fork import tell_after_fork
 from sigma_mem.store.rows import Row, Space, rows_after
 from sigma_mem.store.tables import Tables, TableStore, holds
 from sigma_mem.store.writer import Batch, Tail, Writer
