@@ -126,10 +126,7 @@ def test_these_are_equal(kind, equal):
 @pytest.mark.parametrize(
     ("kind", "apart"),
     [
-        (
-            "auto",
-            ["B. Paris", "A. Paris", "E. coli", "E. faecalis", "I. Newton", "I. Kant", "e", "U.S."],
-        ),
+        ("auto", ["B. Paris", "A. Paris", "E. coli", "E. faecalis", "I. Newton", "I. Kant", "e", "U.S."]),
         ("auto", ["2²", "22", "2^3", "½", "12"]),
         ("auto", ["if x:\n    a()\n    b()", "if x:\n    a()\nb()", "if X:\n    a()\n    b()"]),
         ("auto", ["[1, 2]", "(1, 2)", "[2, 1]", "{'a': (1,)}", "{'a': [1]}"]),

@@ -87,13 +87,7 @@ def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [
-        (InputError, 2),
-        (EncoderMismatchError, 2),
-        (StoreBusyError, 1),
-        (MissingExtraError, 1),
-        (OSError, 1),
-    ],
+    [(InputError, 2), (EncoderMismatchError, 2), (StoreBusyError, 1), (MissingExtraError, 1), (OSError, 1)],
 )
 def test_errors_are_one_line_and_a_code(error, code, monkeypatch, call):
     def fails(*arguments, **options):

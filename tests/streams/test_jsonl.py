@@ -87,10 +87,7 @@ def test_blank_lines_and_byte_order_mark_are_skipped(tmp_path: Path) -> None:
         (lines(other("q9", answers={})), "length >= 1 - at `$.answers`"),
         (lines(other("q9", answers={"a": "4"})), "got `str` - at `$.answers[...]`"),
         (lines(other("q9", answers={"": {"text": "4"}})), "`key` in `$.answers`"),
-        (
-            lines(other("q9", answers={"a": {"text": "4", "canon": 4}})),
-            "`$.answers[...].canon`",
-        ),
+        (lines(other("q9", answers={"a": {"text": "4", "canon": 4}})), "`$.answers[...].canon`"),
         (lines(other("q9", correct=[True])), "got `array` - at `$.correct`"),
         (lines(other("q9", correct={"z": True})), "'z' is in \"correct\" but has no answer"),
         (lines(other("q9", correct={"a": 1.5})), "<= 1.0 - at `$.correct[...]`"),

@@ -139,10 +139,7 @@ def check_in_pool(answers: Iterable[str], peers: Sequence[str]) -> None:
 
 
 def prepare_answers(
-    question: str | None,
-    answers: Mapping[str, str | Answer | None],
-    canon: Canon,
-    with_features: bool,
+    question: str | None, answers: Mapping[str, str | Answer | None], canon: Canon, with_features: bool
 ) -> Answers:
     """Read the canon of every answer and, if two or more are readable, the features of their texts."""
     if not answers:

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
 
 AnyMemory = Annotated[
-    Path,
-    Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path),
+    Path, Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path)
 ]
 db_app = typer.Typer(no_args_is_help=True, add_completion=False, help="The tables of a memory.")
 NewFile = Annotated[Path, Argument(help="The new file.", show_default=False)]
@@ -64,8 +63,7 @@ def export(
     ],
     memory: MemoryFile,
     a2a: Annotated[
-        str | None,
-        Option(metavar="PEER", help="Only what is known about this peer, for its A2A agent card."),
+        str | None, Option(metavar="PEER", help="Only what is known about this peer, for its A2A agent card.")
     ] = None,
     namespace: Namespace = "default",
     json: Json = False,
@@ -128,8 +126,7 @@ def _made(mem: "SigmaMem", path: Path) -> Found:
 @shows
 def learn(
     file: Annotated[
-        Path,
-        Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False),
+        Path, Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False)
     ],
     memory: MemoryFile,
     question: Annotated[str, Option(help="Table: column of the question.")] = "question",

@@ -42,8 +42,7 @@ Peers = Annotated[
     Option(help="Names of the peers, separated by commas; makes a new memory.", show_default=False),
 ]
 EncoderName = Annotated[
-    str | None,
-    Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence."),
+    str | None, Option("--encoder", help="For a new memory: static (default), hashed, minilm or sentence.")
 ]
 Among = Annotated[str | None, Option(help="Candidates, separated by commas; the others are left out.")]
 CanonName = Annotated[str, Option("--canon", help=f"How answers are compared: {', '.join(KINDS)}.")]
@@ -61,8 +60,7 @@ class TaskOptions:
         str | None, Option(help="Id of an earlier decision on the same task: both are one event.")
     ] = None
     ref: Annotated[
-        str | None,
-        Option(help="A name of your own for the task: the same one again is the same event."),
+        str | None, Option(help="A name of your own for the task: the same one again is the same event.")
     ] = None
     encoder: EncoderName = None
     gamma: Annotated[
@@ -70,8 +68,7 @@ class TaskOptions:
         Option(help="For a new memory: what is left of evidence after one event (default 0.9995)."),
     ] = None
     no_text: Annotated[
-        bool,
-        Option("--no-text", help="For a new memory: keep numbers only, no questions and answers."),
+        bool, Option("--no-text", help="For a new memory: keep numbers only, no questions and answers.")
     ] = False
 
     @property
@@ -109,8 +106,7 @@ class AnswerOptions:
     canon: CanonName = "auto"
     among: Among = None
     min_confidence: Annotated[
-        float | None,
-        Option(min=0.0, max=1.0, help="Abstain unless answers like this are right this often."),
+        float | None, Option(min=0.0, max=1.0, help="Abstain unless answers like this are right this often.")
     ] = None
 
     @property
@@ -127,8 +123,7 @@ def route(
     question: Question,
     read: str = Option(_ROUTES[0], help=f"How to choose: {', '.join(_ROUTES)}."),
     explore: Annotated[
-        bool,
-        Option("--explore", help="Try the others too, if only the chosen peer will be labelled."),
+        bool, Option("--explore", help="Try the others too, if only the chosen peer will be labelled.")
     ] = False,
     among: Among = None,
     max_cost: Annotated[
@@ -200,12 +195,7 @@ def vote(
 
 @shows
 @grouped_options
-def decide(
-    question: Question,
-    *,
-    answers: AnswerOptions,
-    task: TaskOptions,
-) -> Found:
+def decide(question: Question, *, answers: AnswerOptions, task: TaskOptions) -> Found:
     """Choose among the peers' answers: several votes, weighted by how often each was right.
 
     Examples:
@@ -223,8 +213,7 @@ def decide(
 def ask(
     question: Question,
     answer: Annotated[
-        list[str] | None,
-        Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False),
+        list[str] | None, Option("--answer", "-a", help="peer=text, as the answers come.", show_default=False)
     ] = None,
     canon: CanonName = "auto",
     change: Annotated[

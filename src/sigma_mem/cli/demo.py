@@ -20,8 +20,7 @@ _WATCHED = 85.0  # tasks per second that a person can follow
 
 def demo(
     tasks: Annotated[
-        int | None,
-        Option(help=f"How many tasks. Default {_TASKS}, with --serve {_SERVED_TASKS}.", min=2),
+        int | None, Option(help=f"How many tasks. Default {_TASKS}, with --serve {_SERVED_TASKS}.", min=2)
     ] = None,
     seed: Annotated[int, Option(help="The same seed gives the same run.")] = 0,
     speed: Annotated[
@@ -34,8 +33,7 @@ def demo(
         Path | None, Option(help="Keep the memory in this new file, to inspect it afterwards.")
     ] = None,
     serve: Annotated[
-        bool,
-        Option("--serve", help="Keep the memory in a service, with its dashboard (extra serve)."),
+        bool, Option("--serve", help="Keep the memory in a service, with its dashboard (extra serve).")
     ] = False,
     port: Annotated[int, Option(help="Port of the service; 0 takes a free one.", min=0, max=65535)] = 0,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Only the table at the end.")] = False,
@@ -81,7 +79,7 @@ def demo(
         if service and shown and sys.stdin.isatty() and out.is_terminal:
             out.print(
                 f"{UNGRADED} tasks wait for your grades in the inbox of {dashboard_address(service)} "
-                "The service stays until Ctrl-C.",
+                "The service stays until Ctrl-C."
             )
             with suppress(KeyboardInterrupt):
                 while True:

@@ -19,14 +19,12 @@ if TYPE_CHECKING:
     from sigma_mem.serve.config import ServerConfig, Upstream
 
 ConfigFile = Annotated[
-    Path | None,
-    Option("--config", "-c", help="Configuration; sigma-mem.toml, if there is one, by default."),
+    Path | None, Option("--config", "-c", help="Configuration; sigma-mem.toml, if there is one, by default.")
 ]
 Host = Annotated[str | None, Option(help="Address to listen on (default 127.0.0.1).")]
 Port = Annotated[int | None, Option(help="Port; 0 takes a free one (default 8321).")]
 MemoryPath = Annotated[
-    str | None,
-    Option("--path", help="The memory's file, or postgresql://…; none keeps it in the process."),
+    str | None, Option("--path", help="The memory's file, or postgresql://…; none keeps it in the process.")
 ]
 KeyFile = Annotated[str | None, Option("--keys", help="The file of API keys.")]
 

@@ -8,11 +8,7 @@ from typing import Any
 
 from sigma_mem.answers.features import FEATURES_VERSION
 from sigma_mem.events import Decision, Feedback
-from sigma_mem.ledger.lines import (
-    DecisionLine,
-    FeedbackLine,
-    Line,
-)
+from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, Line
 from sigma_mem.memory.combination import Standing
 
 _NONE: Mapping[str, Any] = {}

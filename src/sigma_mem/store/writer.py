@@ -244,9 +244,7 @@ class Writer:
     """
 
     def __init__(
-        self,
-        write: Callable[[Sequence[tuple[Tail, Batch]]], Sequence[Space]],
-        ended: Callable[[], None],
+        self, write: Callable[[Sequence[tuple[Tail, Batch]]], Sequence[Space]], ended: Callable[[], None]
     ) -> None:
         self._write, self._ended = write, ended
         self.lock = threading.RLock()
