@@ -13,10 +13,8 @@ from sigma_mem.answers.stated import final_answer
 from sigma_mem.errors import InputError
 from sigma_mem.streams import Stream
 
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
+FORMS = {
+    "auto": [
         ("391", "391"),
         (" 391. ", "391"),
         ("The answer is 391.", "391"),
@@ -49,34 +47,7 @@ from sigma_mem.streams import Stream
         ("", None),
         (" \n", None),
     ],
-)
-def test_auto(text: str, form: str | None) -> None:
-    assert canon(text) == form
-
-
-def test_auto_keeps_different_answers_apart() -> None:
-    answers = [
-        "C",
-        "C++",
-        "C#",
-        "3:45",
-        "345",
-        "1/2",
-        "12",
-        "x^2",
-        "x2",
-        "2024-01-02",
-        "20240102",
-        "-5",
-        "5",
-        "[1]",
-    ]
-    assert len({canon(a) for a in answers}) == len(answers)
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
+    "number": [
         ("She pays $1,234.50 in all.", "1234.5"),
         ("He has 3, she has 4, so 7", "7"),
         ("The answer is 84 grains, not 85.", "84"),
@@ -93,14 +64,7 @@ def test_auto_keeps_different_answers_apart() -> None:
         ("1e999", None),
         ("none", None),
     ],
-)
-def test_number(text: str, form: str | None) -> None:
-    assert canon(text, "number") == form
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
+    "choice": [
         ("The answer is (F).", "F"),
         ("The answer is **F. Her procedure**", "F"),
         ("Answer: D. 50 m.p.h.", "D"),
@@ -110,14 +74,7 @@ def test_number(text: str, form: str | None) -> None:
         ("I do not know", None),
         ("The answer is not among the choices.", None),
     ],
-)
-def test_choice(text: str, form: str | None) -> None:
-    assert canon(text, "choice") == form
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
+    "code": [
         ("[1,2]", "[1, 2]"),
         ("'abc'", "abc"),
         ("abc", "abc"),
@@ -133,9 +90,26 @@ def test_choice(text: str, form: str | None) -> None:
         ("so " * 200, None),
         ("(" * 5000, None),
     ],
-)
-def test_code(text: str, form: str | None) -> None:
-    assert canon(text, "code") == form
+    "text": [
+        ("The Eiffel Tower!", "eiffel tower"),
+        ("Answer: an  apple", "apple"),
+        ("U.S.", "us"),
+        ("Ｐａｒｉｓ", "paris"),
+        ("+", "+"),
+        (" ", None),
+    ],
+}
+
+
+@pytest.mark.parametrize(("kind", "text", "form"), [(kind, *pair) for kind in FORMS for pair in FORMS[kind]])
+def test_the_form_of_a_text(kind, text, form):
+    assert canon(text, kind) == form
+
+
+def test_different_answers_stay_apart() -> None:
+    answers = ["C", "C++", "C#", "3:45", "345", "1/2", "12", "x^2", "x2", "2024-01-02", "20240102"]
+    answers += ["-5", "5", "[1]"]
+    assert len({canon(a) for a in answers}) == len(answers)
 
 
 def test_sets_are_written_alike_in_every_process() -> None:
@@ -151,21 +125,6 @@ def test_sets_are_written_alike_in_every_process() -> None:
         for s in ("1", "2", "3")
     }
     assert seen == {"[{'w', 'x', 'y', 'z'}]\n"}
-
-
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("The Eiffel Tower!", "eiffel tower"),
-        ("Answer: an  apple", "apple"),
-        ("U.S.", "us"),
-        ("Ｐａｒｉｓ", "paris"),
-        ("+", "+"),
-        (" ", None),
-    ],
-)
-def test_text(text: str, form: str | None) -> None:
-    assert canon(text, "text") == form
 
 
 def test_an_escaped_brace_does_not_close_a_box() -> None:
