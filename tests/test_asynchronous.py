@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from sigma_mem import AsyncSigmaMem, SigmaMem
-from sigma_mem.admin import export, merge, refold, restore
 from sigma_mem.errors import InputError
 
 PUBLIC = [name for name in dir(SigmaMem) if not name.startswith("_")]
@@ -42,26 +41,6 @@ def test_calls_reach_the_memory():
             return mem.peers, other.peers, other.rank, mem.settings == other.settings
 
     assert asyncio.run(main()) == (("a", "b"), ("c",), 3, True)
-
-
-def test_memories_are_kept_from_asyncio_as_well(tmp_path):
-    async def main():
-        async with AsyncSigmaMem(SigmaMem(["a", "b"], rank=2)) as mem:
-            d = await mem.route("one", phi=np.eye(2)[0])
-            await mem.feedback(d.id, scores={"a": 1, "b": 0})
-            other = AsyncSigmaMem(SigmaMem(["a", "b"], rank=2))
-            await other.route("two", phi=np.eye(2)[1])
-            await asyncio.to_thread(export, mem.mem, tmp_path / "memory.jsonl")
-            copy = AsyncSigmaMem(await asyncio.to_thread(restore, tmp_path / "memory.jsonl"))
-            both = await asyncio.to_thread(merge, mem.mem, other.mem)
-            again = AsyncSigmaMem((await asyncio.to_thread(refold, mem.mem)).memory)
-            assert (await again.route(phi=np.eye(2)[0])).peer == "a"
-            await mem.rename_peer("a", keep=0.2)
-            await mem.forget(d)
-            trust = await copy.trust(phi=np.eye(2)[0])
-            return both.events, copy.events, list(await mem.decisions()), trust["a"].prob > trust["b"].prob
-
-    assert asyncio.run(main()) == (2, 1, [], True)
 
 
 def test_what_is_no_memory_is_refused():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import re
 import shlex
@@ -14,7 +13,6 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from sigma_mem.answers import canon
 from sigma_mem.cli.app import build_app, run
 from sigma_mem.decide import READS
 from sigma_mem.events import Answer, Event
@@ -97,25 +95,12 @@ def parse(command: Any, rest: list[str]) -> None:
 
 def files(folder: Path) -> None:
     """What the commands on keeping a memory read."""
-    events = [
-        Event(
-            str(i),
-            f"What is {i} + 1?",
-            {"gemma": Answer(str(i + 1), canon(str(i + 1))), "phi": Answer("0", canon("0"))},
-            {"gemma": 1.0, "phi": -1.0},
-        )
-        for i in range(3)
-    ]
+    correct = {"gemma": 1.0, "phi": -1.0}
+    answers = [{"gemma": Answer(str(i + 1), str(i + 1)), "phi": Answer("0", "0")} for i in range(3)]
+    events = [Event(str(i), f"What is {i} + 1?", said, correct) for i, said in enumerate(answers)]
     save_stream(Stream("s", ("gemma", "phi"), tuple(events)), folder / "stream.jsonl.gz")
-    rows = [
-        {"prompt": f"q{i}", "model": peer, "output": "1", "grade": grade}
-        for i in range(3)
-        for peer, grade in (("gemma", "1"), ("phi", "0"))
-    ]
-    with (folder / "log.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [f"q{i},{peer},1,{grade}" for i in range(3) for peer, grade in (("gemma", 1), ("phi", 0))]
+    (folder / "log.csv").write_text("\n".join(["prompt,model,output,grade", *rows]))
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = {"question": ["a", "b"], "gemma_out": ["1", "2"], "gemma_ok": [1, 0], "phi_ok": [0.0, 1.0]}
     parquet.write_table(arrow.table(table), folder / "wide.parquet")

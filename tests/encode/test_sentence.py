@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from string import ascii_lowercase
 
 import numpy as np
 import pytest
@@ -50,32 +51,18 @@ def test_a_real_model_from_a_folder(tmp_path: Path) -> None:
     from sentence_transformers.models import Pooling, Transformer
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
-    letters = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *"abcdefghijklmnopqrstuvwxyz",
-        *(f"##{c}" for c in "aeiourstln"),
-    ]
+    letters = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *ascii_lowercase]
+    letters += [f"##{c}" for c in "aeiourstln"]
     (tmp_path / "vocab.txt").write_text("\n".join(letters))
     folder = tmp_path / "bert"
     BertTokenizerFast(str(tmp_path / "vocab.txt")).save_pretrained(folder)
-    config = BertConfig(
-        vocab_size=len(letters),
-        hidden_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=32,
-    )
+    size = {"vocab_size": len(letters), "hidden_size": 32, "intermediate_size": 32}
+    config = BertConfig(**size, num_hidden_layers=1, num_attention_heads=2)
     BertModel(config).save_pretrained(folder)
     part = Transformer(str(folder))
     SentenceTransformer(modules=[part, Pooling(32)]).save(str(tmp_path / "model"))
 
-    encoder = SentenceEncoder(str(tmp_path / "model"))
-    phi = encoder.encode(["a first question", "another"])
+    model, texts = str(tmp_path / "model"), ["a first question", "another"]
+    phi = SentenceEncoder(model).encode(texts)
     assert phi.shape == (2, 64)
-    np.testing.assert_allclose(
-        phi, SentenceEncoder(str(tmp_path / "model")).encode(["a first question", "another"]), atol=1e-6
-    )
+    np.testing.assert_allclose(phi, SentenceEncoder(model).encode(texts), atol=1e-6)

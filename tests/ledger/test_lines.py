@@ -84,28 +84,21 @@ def decisions(draw):
         "details": {"abstained": {"because": "x"}} if draw(st.booleans()) else {},
     }
     paid, paced = draw(st.booleans()), draw(st.booleans())
-    asks, amount, question = draw(st.none() | places), draw(reals), draw(st.none() | st.just(SECRET))
-    answer = draw(st.none() | st.just(SECRET))
+    asks, amount = draw(st.none() | places), draw(reals)
+    kept = {"question": draw(st.none() | st.just(SECRET)), "answer": draw(st.none() | st.just(SECRET))}
+    kept["canons"] = tuple(canons)
 
     def build(names=POOL, keep_text=True):
         pool = names[:size]
+        added = (pool[0], SECRET, None) if keep_text else None
+        place = PanelPlace(None if asks is None else pool[asks], 0.5, added, 2, (pool[0],))
         body = DecisionLine(
             **values,
+            **(kept if keep_text else {}),
             peers=tuple(pool),
-            question=question if keep_text else None,
-            answer=answer if keep_text else None,
-            canons=tuple(canons) if keep_text else (),
             costs={pool[0]: (amount, 1.0)} if paid else {},
             pacing=PacedDecision({pool[0]: (0.5, 0.1, 2.0)}, "b", 2) if paced else None,
-            panel=PanelPlace(
-                None if asks is None else pool[asks],
-                0.5,
-                (pool[0], SECRET, None) if keep_text else None,
-                2,
-                (pool[0],),
-            )
-            if panel
-            else None,
+            panel=place if panel else None,
         )
         return Line("decision", "d1", "d1", body)
 
@@ -113,17 +106,15 @@ def decisions(draw):
 
 
 def sample():
-    scores = score_bytes([0.5] * 12)
-    return Line(
-        "decision", "d1", "d1", DecisionLine(0.0, 1.0, 2.0, "r", POOL, 1, b"", scores, (0,), 0.5, 1.0)
-    )
+    body = DecisionLine(0.0, 1.0, 2.0, "r", POOL, 1, b"", score_bytes([0.5] * 12), (0,), 0.5, 1.0)
+    return Line("decision", "d1", "d1", body)
 
 
 def others():
     """One line of every other kind."""
     opening = OpenLine(POOL, 4, Settings(), {"name": "phi", "version": "1"}, True)
     said = Feedback("f", "d1", {"ann": 1.0, "cät": -0.5}, "ci", 5.0, True)
-    route = sample()
+    route, charge = sample(), Charge(1.0, 1.0, 2.0, 3.0, 1.0, ("b", 2), True)
     return [
         open_line(opening, 7.0),
         feedback_line(said, "f~1", 3.0, Standing(0.5, 0.25, {"x": 0.1})),
@@ -137,12 +128,7 @@ def others():
         revoke_line("ci", "ci", 9.5),
         revoke_line("ci", "ci", 9.6, undo=True),
         forget_line(["d1", "d2"], 10.0),
-        Line(
-            "decision",
-            "d1",
-            "d1",
-            ForgottenLine(1.0, 2.0, 3.0, None, {"ann": Charge(1.0, 1.0, 2.0, 3.0, 1.0, ("b", 2), True)}),
-        ),
+        Line("decision", "d1", "d1", ForgottenLine(1.0, 2.0, 3.0, None, {"ann": charge})),
     ]
 
 
@@ -153,13 +139,9 @@ def test_a_decision_comes_back(build, keep_text):
     assert back == line
     assert from_json(json.loads(json.dumps(to_json(line)))) == line
     found, body = decision_in(back), line.body
-    assert (found.peer, found.answer, found.question) == (body.chosen, body.answer, body.question)
-    assert (found.confidence, found.tick, found.ref, found.topics) == (
-        body.confidence,
-        body.tick,
-        body.ref,
-        body.topics,
-    )
+    assert found.peer == body.chosen
+    for name in ("answer", "question", "confidence", "tick", "ref", "topics"):
+        assert getattr(found, name) == getattr(body, name)
     given_ = {p: g for p, g in zip(body.peers, body.groups, strict=False) if g != -2}
     assert found.canons.keys() == given_.keys()
     assert list(found.features) == [body.peers[i] for i in body.described]
@@ -175,12 +157,8 @@ def test_every_other_line_comes_back(line):
 
 
 def test_feedback_comes_back():
-    amended, plain = others()[1:3]
-    assert (
-        feedback_in(amended)
-        == feedback_in(plain)
-        == Feedback("f", "d1", {"ann": 1.0, "cät": -0.5}, "ci", 5.0, True)
-    )
+    amended, plain = map(feedback_in, others()[1:3])
+    assert amended == plain == Feedback("f", "d1", {"ann": 1.0, "cät": -0.5}, "ci", 5.0, True)
 
 
 @given(decisions())

@@ -68,29 +68,19 @@ def test_unusual_lines_between(tmp_path, seed):
         same(mem)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(gamma=0.9),
-        Settings(gamma=1.0),
-        Settings(agreement=False),
-        Settings(regression=False),
-        Settings(gamma=0.99, agreement=False, regression=False),
-        Settings(decay="labelled"),
-        Settings(text_features=False),
-        Settings(trusted=("judge",)),
-    ],
-    ids=[
-        "one horizon",
-        "never forgets",
-        "no agreement",
-        "no regression",
-        "the paper's",
-        "labelled",
-        "no features",
-        "named source",
-    ],
-)
+SETTINGS = {
+    "one horizon": Settings(gamma=0.9),
+    "never forgets": Settings(gamma=1.0),
+    "no agreement": Settings(agreement=False),
+    "no regression": Settings(regression=False),
+    "the paper's": Settings(gamma=0.99, agreement=False, regression=False),
+    "labelled": Settings(decay="labelled"),
+    "no features": Settings(text_features=False),
+    "named source": Settings(trusted=("judge",)),
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 def test_any_settings(tmp_path, settings):
     with played(tmp_path / "memory.db", 3, events=70, settings=settings) as mem:
         same(mem)

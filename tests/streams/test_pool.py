@@ -8,7 +8,7 @@ import pytest
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream
-from sigma_mem.streams.pool import pool_report
+from sigma_mem.streams.pool import PoolReport, pool_report
 
 PEERS = ("twin", "copy", "good", "coin")
 
@@ -27,15 +27,18 @@ def verdicts(n: int = 600, orders: bool = False) -> Stream:
     return Stream("verdicts", PEERS, tuple(events))
 
 
-def test_accuracy_lies_in_its_interval() -> None:
-    report = pool_report(verdicts())
+@pytest.fixture(scope="module")
+def report() -> PoolReport:
+    return pool_report(verdicts())
+
+
+def test_accuracy_lies_in_its_interval(report: PoolReport) -> None:
     by_name = {line.peer: line for line in report.peers}
     assert all(line.low <= line.accuracy <= line.high for line in report.peers)
     assert by_name["good"].accuracy == report.best == pytest.approx(0.9, abs=0.04)
 
 
-def test_twins_deceive_together_and_are_worth_one_vote() -> None:
-    report = pool_report(verdicts())
+def test_twins_deceive_together_and_are_worth_one_vote(report: PoolReport) -> None:
     assert report.correlation[0, 1] == pytest.approx(1.0)
     assert report.deceiving[0].peers == ("twin", "copy")
     assert report.deceiving[0].together == pytest.approx(0.5, abs=0.06)
@@ -43,20 +46,18 @@ def test_twins_deceive_together_and_are_worth_one_vote() -> None:
     assert report.effective_votes == pytest.approx(16 / 6, abs=0.3)
 
 
-def test_a_joint_vote_beats_a_majority_that_is_fooled() -> None:
-    report = pool_report(verdicts())
+def test_a_joint_vote_beats_a_majority_that_is_fooled(report: PoolReport) -> None:
     assert report.joint == pytest.approx(report.best, abs=0.02)
     assert report.majority < 0.75
 
 
-def test_a_copy_adds_nothing_and_the_good_one_does() -> None:
-    report = pool_report(verdicts())
+def test_a_copy_adds_nothing_and_the_good_one_does(report: PoolReport) -> None:
     assert {"twin", "copy", "coin"} >= set(report.redundant) >= {"copy"}
     assert next(line for line in report.peers if line.peer == "good").adds > 0.2
 
 
-def test_both_orders_of_a_pair_show_who_looks_at_the_order() -> None:
-    assert all(line.consistent is None for line in pool_report(verdicts()).peers)
+def test_both_orders_of_a_pair_show_who_looks_at_the_order(report: PoolReport) -> None:
+    assert all(line.consistent is None for line in report.peers)
     coin = pool_report(verdicts(orders=True)).peers[3]
     assert coin.consistent == pytest.approx(0.5, abs=0.08)
 
