@@ -19,10 +19,7 @@ HEAVY = [
 def loaded_after(statement):
     code = f"import sys; {statement}; print('\\n'.join(sys.modules))"
     plain = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
-    result = subprocess.run(
-        [sys.executable, "-c", code], env=plain, capture_output=True, text=True, check=True, timeout=120
-    )
-    return set(result.stdout.split())
+    return set(subprocess.check_output([sys.executable, "-c", code], env=plain, text=True).split())
 
 
 def test_importing_the_package_pulls_neither_torch_nor_a_web_framework():

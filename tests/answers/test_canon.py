@@ -114,16 +114,8 @@ def test_different_answers_stay_apart() -> None:
 
 def test_sets_are_written_alike_in_every_process() -> None:
     run = "from sigma_mem.answers import canon; print(canon(\"[{'x', 'y', 'z', 'w'}]\", 'code'))"
-    seen = {
-        subprocess.run(
-            [sys.executable, "-c", run],
-            env=os.environ | {"PYTHONHASHSEED": s},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for s in ("1", "2", "3")
-    }
+    seeds = [os.environ | {"PYTHONHASHSEED": seed} for seed in "123"]
+    seen = {subprocess.check_output([sys.executable, "-c", run], env=env, text=True) for env in seeds}
     assert seen == {"[{'w', 'x', 'y', 'z'}]\n"}
 
 

@@ -84,19 +84,13 @@ def test_features_follow_their_definitions():
         assert dict(zip(FEATURES, row.tolist(), strict=True)) == pytest.approx(expected, abs=6e-5)
 
 
-def test_the_answer_that_shares_words_with_the_others_is_like_them():
-    like = seen("divide 240 by 3", "240 by 3 is 80", "bananas are yellow")["like others"]
-    assert like[0] > like[2]
-    assert like[1] > like[2]
-
-
 def test_the_order_of_the_answers_changes_nothing_but_the_order():
     texts = ["divide 240 by 3", "240 by 3 is 80", "bananas are yellow", "", "80"]
-    answers = [Answer(text, "80") for text in texts]
-    order = [3, 1, 4, 0, 2]
-    assert np.array_equal(
-        text_features(QUESTION, answers)[order], text_features(QUESTION, [answers[i] for i in order])
-    )
+    answers, order = [Answer(text, "80") for text in texts], [3, 1, 4, 0, 2]
+    rows = text_features(QUESTION, answers)
+    assert np.array_equal(rows[order], text_features(QUESTION, [answers[i] for i in order]))
+    like = rows[:3, FEATURES.index("like others")]
+    assert like[2] < min(like[:2])  # it shares no word with the others
 
 
 def test_anything_can_be_looked_at():

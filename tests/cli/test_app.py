@@ -133,10 +133,8 @@ def test_every_read_is_in_the_help(command, reads, call):
 
 
 def test_the_package_runs_as_a_module() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "sigma_mem", "--version"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == f"sigma-mem {__version__}"
+    said = subprocess.check_output([sys.executable, "-m", "sigma_mem", "--version"], text=True)
+    assert said.strip() == f"sigma-mem {__version__}"
 
 
 @pytest.mark.parametrize("shell", COMPLETED)

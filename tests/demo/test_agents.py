@@ -29,11 +29,6 @@ def before() -> dict[tuple[str, str], float]:
     return accuracy(version=1)
 
 
-@pytest.fixture(scope="module")
-def after() -> dict[tuple[str, str], float]:
-    return accuracy(version=2)
-
-
 @pytest.mark.parametrize(
     ("peer", "domain", "low", "high"),
     [
@@ -52,15 +47,12 @@ def after() -> dict[tuple[str, str], float]:
         ("runner", "calendar", 0.0, 0.0),
     ],
 )
-def test_skills(
-    before: dict[tuple[str, str], float], peer: str, domain: str, low: float, high: float
-) -> None:
+def test_skills(before, peer, domain, low, high):
     assert low <= before[peer, domain] <= high
 
 
-def test_the_fault_breaks_the_calculator_and_the_guesser_who_copies_it(
-    before: dict[tuple[str, str], float], after: dict[tuple[str, str], float]
-) -> None:
+def test_the_fault_breaks_the_calculator_and_the_guesser_who_copies_it(before):
+    after = accuracy(version=2)
     for peer in ("calculator", "guesser"):
         assert after[peer, "arithmetic"] < before[peer, "arithmetic"] / 2 - 0.1
     for peer in ("runner", "reader", "almanac", "generalist"):
@@ -76,16 +68,9 @@ def test_the_guesser_says_of_sums_what_the_calculator_says_right_or_wrong() -> N
 
 
 def test_every_agent_answers_anything_at_all() -> None:
-    for agent in team().values():
-        for question in (
-            "",
-            "Why?",
-            "(((",
-            "1 / 0",
-            "```python\nwhile 1:\n    x = 1\n```",
-            "7 days after 31 May 2001",
-        ):
-            assert isinstance(agent(question), str)
+    endless = "```python\nwhile 1:\n    x = 1\n```"
+    for question in ("", "Why?", "(((", "1 / 0", endless, "7 days after 31 May 2001"):
+        assert all(isinstance(agent(question), str) for agent in team().values())
 
 
 @pytest.mark.parametrize(
@@ -120,19 +105,24 @@ def test_generalist_reads_only_the_beginning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "answer"),
+    ("agent", "question", "answer"),
     [
-        ("Which date is 45 days after 17 March 2024?", "1 May 2024"),
-        ("Which date is 20 days before 5 January 1999?", "16 December 1998"),
-        ("Which day of the week is 29 February 2024?", "Thursday"),
-        ("How many days pass from 27 February 2023 to 2 March 2023?", "3"),
-        ("How many days pass from 27 February 1900 to 2 March 1900?", "4"),  # wrong, and known to be
-        ("How many minutes are there in 3 hours?", "180"),
-        ("What remainder is left when 87 is divided by 13?", "9"),
+        (runner, "```python\nx = {}\nprint(len(x))\n```", ""),
+        (runner, "What is 2 + 3 * 4?", "14"),
+        (runner, "Evaluate 2 plus 3 times 4 and say it.", "14"),
+        (runner, "Compute 2 added to 3.", ""),
+        (runner, "Which day of the week is 3 May 2020?", ""),
+        (almanac, "Which date is 45 days after 17 March 2024?", "1 May 2024"),
+        (almanac, "Which date is 20 days before 5 January 1999?", "16 December 1998"),
+        (almanac, "Which day of the week is 29 February 2024?", "Thursday"),
+        (almanac, "How many days pass from 27 February 2023 to 2 March 2023?", "3"),
+        (almanac, "How many days pass from 27 February 1900 to 2 March 1900?", "4"),  # wrong, and known to be
+        (almanac, "How many minutes are there in 3 hours?", "180"),
+        (almanac, "What remainder is left when 87 is divided by 13?", "9"),
     ],
 )
-def test_almanac(question: str, answer: str) -> None:
-    assert almanac(question) == answer
+def test_answers(agent, question, answer):
+    assert agent(question) == answer
 
 
 @pytest.mark.parametrize(
@@ -158,17 +148,3 @@ def test_almanac(question: str, answer: str) -> None:
 def test_a_program_is_given_up(program: str) -> None:
     with pytest.raises(Unsupported):
         run_program(program)
-
-
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("```python\nx = {}\nprint(len(x))\n```", ""),
-        ("What is 2 + 3 * 4?", "14"),
-        ("Evaluate 2 plus 3 times 4 and say it.", "14"),
-        ("Compute 2 added to 3.", ""),
-        ("Which day of the week is 3 May 2020?", ""),
-    ],
-)
-def test_runner(question: str, answer: str) -> None:
-    assert runner(question) == answer

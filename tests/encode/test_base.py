@@ -35,16 +35,8 @@ def test_the_same_in_another_process_whatever_the_hash_seed() -> None:
         "from sigma_mem.encode.base import HashedEncoder\n"
         "print(HashedEncoder().encode(['What is 2 + 2?']).tolist())"
     )
-    outs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-            text=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    seeds = [os.environ | {"PYTHONHASHSEED": seed} for seed in "12"]
+    outs = {subprocess.check_output([sys.executable, "-c", code], env=env, text=True) for env in seeds}
     assert outs == {f"{HashedEncoder().encode(['What is 2 + 2?']).tolist()}\n"}
 
 

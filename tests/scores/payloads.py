@@ -12,25 +12,16 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import zipfile
 
+TIME = "2026-11-01T10:00:00Z"
 VALUES = {"trace-1": 0.9, "trace-2": 0.8, "trace-3": 0.2}
 
 
 def langfuse(query):
     """Two pages; the last score belongs to an observation, and one to a session, which is no event."""
+    same = {"projectId": "p", "name": "correctness", "dataType": "NUMERIC", "source": "EVAL"}
+    same |= {"environment": "default"} | dict.fromkeys(("timestamp", "createdAt", "updatedAt"), TIME)
     scores = [
-        {
-            "id": f"score-{ref}",
-            "projectId": "p",
-            "name": "correctness",
-            "value": value,
-            "dataType": "NUMERIC",
-            "source": "EVAL",
-            "timestamp": "2026-11-01T10:00:00Z",
-            "environment": "default",
-            "createdAt": "2026-11-01T10:00:00Z",
-            "updatedAt": "2026-11-01T10:00:00Z",
-            "subject": {"kind": "trace", "id": ref},
-        }
+        {"id": f"score-{ref}", **same, "value": value, "subject": {"kind": "trace", "id": ref}}
         for ref, value in VALUES.items()
     ]
     scores[2]["subject"] = {"kind": "observation", "id": "span-9", "traceId": "trace-3"}
@@ -43,33 +34,19 @@ def langfuse(query):
 
 
 def langsmith(query):
-    time = "2026-11-01T10:00:00+00:00"
+    same = {"key": "correctness", "value": None, "comment": None, "created_at": TIME, "modified_at": TIME}
+    ids = {ref: str(uuid.uuid5(uuid.NAMESPACE_URL, ref)) for ref in VALUES}
     return [
-        {
-            "id": str(uuid.uuid5(uuid.NAMESPACE_URL, ref)),
-            "created_at": time,
-            "modified_at": time,
-            "run_id": ref,
-            "trace_id": ref,
-            "key": "correctness",
-            "score": VALUES[ref],
-            "value": None,
-            "comment": None,
-        }
+        {"id": ids[ref], **same, "run_id": ref, "trace_id": ref, "score": VALUES[ref]}
         for ref in query["run"]
         if int(query["offset"][0]) == 0 and ref in VALUES
     ]
 
 
 def phoenix(query):
+    same, said = {"name": "correctness", "annotator_kind": "LLM", "identifier": ""}, {"explanation": ""}
     data = [
-        {
-            "span_id": ref,
-            "name": "correctness",
-            "annotator_kind": "LLM",
-            "identifier": "",
-            "result": {"label": "any", "score": VALUES[ref], "explanation": ""},
-        }
+        {"span_id": ref, **same, "result": {"label": "any", "score": VALUES[ref], **said}}
         for ref in query["span_ids"]
         if ref in VALUES
     ]
@@ -79,14 +56,10 @@ def phoenix(query):
 
 
 def inspect(folder):
+    scores = [{"correctness": {"value": value}, "style": {"value": "C"}} for value in VALUES.values()]
     samples = [
-        {
-            "id": number,
-            "epoch": 1,
-            "metadata": {"sigma_ref": ref},
-            "scores": {"correctness": {"value": value}, "style": {"value": "C"}},
-        }
-        for number, (ref, value) in enumerate(VALUES.items())
+        {"id": number, "epoch": 1, "metadata": {"sigma_ref": ref}, "scores": scores[number]}
+        for number, ref in enumerate(VALUES)
     ]
     samples.append({"id": 9, "epoch": 1, "metadata": {}, "scores": {"correctness": {"value": 1}}})
     log = {"version": 2, "status": "success", "eval": {"eval_id": "e1", "model": "m"}, "samples": samples}
@@ -105,32 +78,20 @@ def packed_inspect(folder):
 
 
 def promptfoo(folder):
-    rows = [
-        {
-            "id": f"row-{ref}",
-            "testIdx": 0,
-            "promptIdx": 0,
-            "success": value > 0.5,
-            "score": value,
-            "namedScores": {"correctness": value},
-            "vars": {"sigma_ref": ref},
-        }
-        for ref, value in VALUES.items()
-    ]
+    rows = []
+    for ref, value in VALUES.items():
+        scored = {"success": value > 0.5, "score": value, "namedScores": {"correctness": value}}
+        rows.append({"id": f"row-{ref}", "testIdx": 0, "promptIdx": 0, "vars": {"sigma_ref": ref}, **scored})
     body = {"evalId": "eval-1", "results": {"version": 3, "timestamp": "2026-11-01", "results": rows}}
     return _written(folder / "results.json", json.dumps(body))
 
 
 def deepeval(folder):
-    cases = [
-        {
-            "name": f"case-{ref}",
-            "input": "?",
-            "metadata": {"sigma_ref": ref},
-            "metricsData": [{"name": "correctness", "score": value, "threshold": 0.5, "success": True}],
-        }
-        for ref, value in VALUES.items()
-    ]
+    cases = []
+    for ref, value in VALUES.items():
+        metric = {"name": "correctness", "score": value, "threshold": 0.5, "success": True}
+        about = {"name": f"case-{ref}", "input": "?", "metadata": {"sigma_ref": ref}}
+        cases.append({**about, "metricsData": [metric]})
     return _written(folder / "run.json", json.dumps({"testCases": cases, "identifier": "run-1"}))
 
 
@@ -153,24 +114,17 @@ def csv(folder):
 
 
 def otlp():
-    lines = [
-        {
-            "timeUnixNano": "1794000000000000000",
-            "eventName": "gen_ai.evaluation.result",
-            "traceId": "5b8efff798038103d269b633813fc60c",
-            "spanId": "eee19b7ec3c1b174" if ref == "trace-1" else ref,
-            "attributes": [
-                {"key": "gen_ai.evaluation.name", "value": {"stringValue": "correctness"}},
-                {"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": value}},
-                *(
-                    [{"key": "gen_ai.response.id", "value": {"stringValue": "trace-1"}}]
-                    if ref == "trace-1"
-                    else []
-                ),
-            ],
-        }
-        for ref, value in VALUES.items()
-    ]
+    same = {"timeUnixNano": "1794000000000000000", "eventName": "gen_ai.evaluation.result"}
+    same["traceId"] = "5b8efff798038103d269b633813fc60c"
+    lines = []
+    for ref, value in VALUES.items():
+        said = [
+            {"key": "gen_ai.evaluation.name", "value": {"stringValue": "correctness"}},
+            {"key": "gen_ai.evaluation.score.value", "value": {"doubleValue": value}},
+        ]
+        lines.append({**same, "spanId": ref, "attributes": said})
+    lines[0]["spanId"] = "eee19b7ec3c1b174"
+    lines[0]["attributes"].append({"key": "gen_ai.response.id", "value": {"stringValue": "trace-1"}})
     lines.append({"eventName": "other", "attributes": []})
     return {"resourceLogs": [{"scopeLogs": [{"logRecords": lines}]}]}
 

@@ -51,11 +51,6 @@ def test_a_cut_file_is_refused(filled):
     refused(filled, StoreCorruptError, r"bytes of \d+")
 
 
-def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(StoreError, match="is not a file"):
-        SqliteStore(tmp_path, readonly=True)
-
-
 def test_an_empty_file_and_an_unfinished_one_become_a_memory(path, record, raw):
     path.touch()
     SqliteStore(path).close()
@@ -88,3 +83,5 @@ def test_other_words_for_a_path_are_refused(path):
         open_store(path)
     with pytest.raises(InputError, match="nothing to read"):
         open_store(None, readonly=True)
+    with pytest.raises(StoreError, match="is not a file"):
+        SqliteStore(os.curdir, readonly=True)
