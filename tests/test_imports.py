@@ -43,11 +43,8 @@ def loaded_top_level(statement):
 def test_imports_point_down_only():
     """The contracts of pyproject.toml, which have no exceptions."""
     pytest.importorskip("importlinter", reason="import-linter is not installed: pip install 'sigma-mem[dev]'")
-    command = [
-        sys.executable,
-        "-c",
-        "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])",
-    ]
+    lint = "from importlinter.cli import lint_imports_command; lint_imports_command(['--no-cache'])"
+    command = [sys.executable, "-c", lint]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "KEPT" in result.stdout

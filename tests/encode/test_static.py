@@ -52,13 +52,9 @@ def test_phi_is_the_formula_of_its_docstring() -> None:
 
 
 def test_numbers_do_not_make_a_question_of_law_arithmetic() -> None:
-    sums, law = ENCODER.encode(
-        [
-            "What is 17 * 23?",
-            "What is the statute of limitations for breach of contract in a state that gives 4 years "
-            "for oral and 6 for written agreements?",
-        ]
-    )
+    asked = "What is the statute of limitations for breach of contract in a state that gives 4 years "
+    asked += "for oral and 6 for written agreements?"
+    sums, law = ENCODER.encode(["What is 17 * 23?", asked])
     assert sums @ law < 0.2  # 0.89 in version 1
 
 

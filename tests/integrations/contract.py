@@ -159,9 +159,7 @@ class AdapterContract:
             while len(rounds) < 3 and not any(median <= 2.0 for median, _, _ in rounds):
                 rounds.append(asyncio.run(measure(len(rounds))))
             median, low, high = min(rounds, key=lambda found: found[0])
-            figures = (
-                f"{median:.2f} ms of processor time more a call ({low:.2f} to {high:.2f} in half of them)"
-            )
+            figures = f"{median:.2f} ms of processor time more ({low:.2f} to {high:.2f} in half of the calls)"
             with capsys.disabled():
                 print(f"\n{self.example}: {figures}")
             assert median <= 2.0, figures

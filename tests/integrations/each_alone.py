@@ -110,10 +110,8 @@ def passes(run: Runner, uv: Path, name: str) -> bool:
 def main(names: list[str]) -> int:
     """Test these adapters and recipes, or all; the exit code is 1 if one fails or is not done in time."""
     run = Runner()
-    names = names or [
-        "litellm",
-        *(name for name in (*ADAPTERS, *RECIPES) if name != "litellm"),
-    ]  # the longest
+    longest = "litellm"
+    names = names or [longest, *(name for name in (*ADAPTERS, *RECIPES) if name != longest)]
     uv = installer(run)
     with ThreadPoolExecutor(WORKERS) as workers:
         passed = sum(workers.map(lambda name: passes(run, uv, name), names))

@@ -139,9 +139,8 @@ def test_the_proxy_learns_by_its_router_settings(tmp_path):
             messages = [{"role": "user", "content": asked(number)}]
             return client.chat.completions.create(model="pool", messages=messages, **more)
 
-        when_up(
-            lambda: memory.namespace("default", ["broken", "bad", "good"]), ConnectionError, SigmaMemError
-        )
+        peers = ["broken", "bad", "good"]
+        when_up(lambda: memory.namespace("default", peers), ConnectionError, SigmaMemError)
         named = {"metadata": {"sigma_ref": "run-0"}}
         first = when_up(lambda: ask(0, extra_body=named), APIConnectionError)
         answers = {"run-0": first} | {answer.id: answer for answer in map(ask, range(1, 20))}

@@ -63,9 +63,8 @@ def test_online_evaluations_become_feedback_on_their_run():
         sink = SigmaSink(mem, {"IsRight": Metric()})
         config = OnlineEvalConfig(default_sink=sink, emit_otel_events=False)
         models = SigmaModels(mem, {peer: model(peer) for peer in ("bad", "good")})
-        agent = Agent(
-            capabilities=[SelectModel(models), OnlineEvaluation(evaluators=[IsRight()], config=config)]
-        )
+        evaluation = OnlineEvaluation(evaluators=[IsRight()], config=config)
+        agent = Agent(capabilities=[SelectModel(models), evaluation])
 
         async def work():
             refs = {}

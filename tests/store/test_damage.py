@@ -105,11 +105,8 @@ def test_the_ledger_cannot_be_changed_or_removed_by_sql(path, record, raw):
     with closing(SqliteStore(path)) as store:
         store.append("ns", [record(n, body=f"a secret {n}".encode()) for n in range(1, 6)])
         store.erase("ns", {2: Erased("2", b"its tick"), 4: Erased("gone", b"")}, record("x", kind="forget"))
-        assert [(r.id, r.body) for r in store.records("ns")][1:4] == [
-            ("2", b"its tick"),
-            ("3", b"a secret 3"),
-            ("gone", b""),
-        ]
+        left = [(r.id, r.body) for r in store.records("ns")][1:4]
+        assert left == [("2", b"its tick"), ("3", b"a secret 3"), ("gone", b"")]
         assert store.verify() == 6
     for sql in (
         "UPDATE record SET body = '{}' WHERE seq = 1",

@@ -17,12 +17,8 @@ SAID = ("QUESTIONTEXT", "ANSWERTEXT", "TOPICNAME", "REFNAME", "FEEDBACKID", "SOU
 
 def remember(mem):
     """An event with everything that a caller can say of it."""
-    d = mem.vote(
-        "QUESTIONTEXT of Jane",
-        {"a": "ANSWERTEXT", "b": "2"},
-        ref="jane.doe@example.org-REFNAME",
-        topic="TOPICNAME",
-    )
+    given = {"ref": "jane.doe@example.org-REFNAME", "topic": "TOPICNAME"}
+    d = mem.vote("QUESTIONTEXT of Jane", {"a": "ANSWERTEXT", "b": "2"}, **given)
     mem.feedback(d, {"a": True}, id="FEEDBACKID-jane.doe", source="SOURCENAME")
     mem.served(d, "b", cost=1.0)
     return d

@@ -33,8 +33,6 @@ try:
 except StoreError as error:
     print(type(error).__name__, error)
 """
-
-
 FORK = """
 import os, signal, sys
 from sigma_mem.store import SqliteStore
@@ -47,23 +45,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_second_open_in_this_process_is_refused_and_says_what_to_do(path):
-    store = SqliteStore(path)
-    with pytest.raises(
-        StoreBusyError, match=r"by this process.*one writer at a time\. Share that SigmaMem.*mem\.namespace"
-    ):
+def test_a_second_open_is_refused_and_says_who_writes_and_what_to_do(path, store, python):
+    expected = r"by this process.*one writer at a time\. Share that SigmaMem.*mem\.namespace"
+    with pytest.raises(StoreBusyError, match=expected):
         SqliteStore(path)
-    store.close()
-    SqliteStore(path).close()
-
-
-def test_another_process_is_refused_and_told_who_writes(path, python):
-    store = SqliteStore(path)
     said = python(TRY, path)
-    assert said.startswith("StoreBusyError")
-    assert f"process {os.getpid()}" in said
-    assert "Close it there first" in said
-    assert "readonly=True" in said
+    for words in ("StoreBusyError", f"process {os.getpid()}", "Close it there first", "readonly=True"):
+        assert words in said
     store.close()
     assert python(TRY, path) == "opened"
 

@@ -163,11 +163,8 @@ def test_processes_that_open_an_empty_database_at_once_make_one(postgres, record
 
 
 def test_a_name_that_no_index_takes_is_refused(store, record):
-    for bad in (
-        record("x" * 2001),
-        record("1", event="x" * 2001),
-        record("1", kind="feedback", source="é" * 1001),
-    ):
+    long = "x" * 2001
+    for bad in (record(long), record("1", event=long), record("1", kind="feedback", source="é" * 1001)):
         with pytest.raises(InputError, match="indexes up to 2000"):
             store.append("ns", [bad])
     assert store.append("ns", [record("x" * 2000)])[0] == 1

@@ -15,15 +15,9 @@ from sigma_mem.streams.jsonl import zstd
 
 from .strategies import streams
 
-GOOD = {
-    "id": "q1",
-    "dataset": "d",
-    "domain": "math",
-    "question": "2+2?",
-    "reference": "4",
-    "answers": {"a": {"text": "It is 4", "canon": "4"}, "b": {"text": "5", "canon": None}},
-    "correct": {"a": True, "b": False},
-}
+GOOD = {"id": "q1", "dataset": "d", "domain": "math", "question": "2+2?", "reference": "4"}
+GOOD["answers"] = {"a": {"text": "It is 4", "canon": "4"}, "b": {"text": "5", "canon": None}}
+GOOD["correct"] = {"a": True, "b": False}
 
 
 def lines(*records: object) -> bytes:
@@ -213,9 +207,8 @@ def test_a_disk_that_fails_is_not_bad_input(tmp_path: Path, monkeypatch: pytest.
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(
-        SigmaMemError, match=r"cannot write .*No space left on device; check the disk"
-    ) as caught:
+    expected = r"cannot write .*No space left on device; check the disk"
+    with pytest.raises(SigmaMemError, match=expected) as caught:
         save_stream(STREAM, tmp_path / "s.jsonl")
     assert not isinstance(caught.value, InputError)
     assert list(tmp_path.iterdir()) == []

@@ -47,12 +47,8 @@ def test_seed_shuffles_and_none_keeps_the_order() -> None:
 
 @given(stream=streams(), seed=st.integers(0, 5), data=st.data())
 def test_a_selection_keeps_the_relative_order(stream: Stream, seed: int, data: st.DataObject) -> None:
-    part = stream.select(
-        domains=data.draw(st.lists(st.sampled_from(stream.domains or ("",)), max_size=2))
-        if len(stream)
-        else None,
-        seed=seed,
-    )
+    some = st.lists(st.sampled_from(stream.domains or ("",)), max_size=2)
+    part = stream.select(domains=data.draw(some) if len(stream) else None, seed=seed)
     kept = {e.id for e in part}
     assert [e.id for e in part] == [e.id for e in stream.select(seed=seed) if e.id in kept]
 
@@ -81,12 +77,8 @@ def test_events_without_a_chosen_peer_are_dropped() -> None:
 def test_hash_follows_content_not_name() -> None:
     stream = tiny()
     assert stream.sha256 == Stream("other", stream.peers, stream.events).sha256
-    others = [
-        stream.select(peers=["b", "a"]),
-        stream.select(seed=1),
-        stream.select(limit=5),
-        Stream("tiny", ("a", "b", "c"), stream.events),
-    ]
+    others = [stream.select(**choice) for choice in ({"peers": ["b", "a"]}, {"seed": 1}, {"limit": 5})]
+    others.append(Stream("tiny", ("a", "b", "c"), stream.events))
     assert len({stream.sha256, *(o.sha256 for o in others)}) == 5
 
 
