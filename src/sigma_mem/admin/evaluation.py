@@ -185,21 +185,9 @@ def _row(
         chances[chosen] = 1.0
     charges = [charge.amount for charge in event.charges.values()]
     expected = body.costs.get(body.chosen or "", (math.nan,))[0]
-    return (
-        name,
-        event.topics,
-        at[1],
-        at[0],
-        at[2] + 1.0,
-        chosen,
-        place.get(served or body.chosen or "", -1),
-        body.propensity,
-        chances,
-        right,
-        expected,
-        math.fsum(charges) if charges else math.nan,
-        body.chosen_by_vote(),
-    )
+    whom = (chosen, place.get(served or body.chosen or "", -1), body.propensity, chances)
+    costs = (expected, math.fsum(charges) if charges else math.nan)
+    return (name, event.topics, at[1], at[0], at[2] + 1.0, *whom, right, *costs, body.chosen_by_vote())
 
 
 # ---- evaluate
@@ -506,15 +494,8 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: F
             _cost(_cells(kinds, served), paid, prices[:, served], usual_cost),
             _cost(_cells(kinds, chosen), paid_same, prices[:, chosen], expected),
         )
-    return Compared(
-        topic,
-        len(places),
-        int((~same).sum()),
-        int((~same & ~tried).sum()),
-        before if labelled else None,
-        after if labelled else None,
-        *costs,
-    )
+    counts = len(places), int((~same).sum()), int((~same & ~tried).sum())
+    return Compared(topic, *counts, before if labelled else None, after if labelled else None, *costs)
 
 
 def _cost(cells: NDArray[np.intp], paid: FloatArray, usual: FloatArray, unknown: FloatArray) -> Estimate:

@@ -82,15 +82,8 @@ def merge(
 def _part_of(mem: SigmaMem) -> MergedPart:
     checked_kind("other", mem, SigmaMem, "another memory")
     with mem.journal as fold:
-        return MergedPart(
-            mem.journal.ledger,
-            mem.opening,
-            fold.seq,
-            fold.state.peers,
-            frozenset(fold.departed),
-            frozenset(fold.revoked),
-            PoolChanges(fold.pool),
-        )
+        gone, revoked, pool = frozenset(fold.departed), frozenset(fold.revoked), PoolChanges(fold.pool)
+        return MergedPart(mem.journal.ledger, mem.opening, fold.seq, fold.state.peers, gone, revoked, pool)
 
 
 def _merged_opening(one: MergedPart, two: MergedPart) -> OpenLine:

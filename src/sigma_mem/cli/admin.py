@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 AnyMemory = Annotated[
     Path, Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path)
 ]
-db_app = typer.Typer(no_args_is_help=True, add_completion=False, help="The tables of a memory.")
+db_app = typer.Typer(name="db", no_args_is_help=True, add_completion=False, help="The tables of a memory.")
 NewFile = Annotated[Path, Argument(help="The new file.", show_default=False)]
 
 

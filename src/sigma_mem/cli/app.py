@@ -1,7 +1,7 @@
 """The ``sigma-mem`` command: its commands and those of other distributions, its errors and its exit codes."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -59,56 +59,30 @@ def build_app() -> typer.Typer:
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_sigma_mem)
     for panel, commands in _panels().items():
-        for name, command in commands.items():
+        for command in commands:
             if isinstance(command, typer.Typer):
-                app.add_typer(command, name=name, rich_help_panel=panel)
+                app.add_typer(command, rich_help_panel=panel)
             else:
-                app.command(name, rich_help_panel=panel)(command)
+                app.command(command.__name__, rich_help_panel=panel)(command)
     return app
 
 
-def _panels() -> dict[str, dict[str, Callable[..., None] | typer.Typer]]:
-    """Every command of the product by the panel of the help that lists it, and its name."""
+def _panels() -> dict[str, list[Any]]:
+    """Every command and group of the product, by the panel of the help that lists it."""
+    d, a = decisions, admin
     return {
-        "Start": {"demo": demo},
-        "Decide and teach": {
-            "route": decisions.route,
-            "vote": decisions.vote,
-            "decide": decisions.decide,
-            "ask": decisions.ask,
-            "feedback": decisions.feedback,
-            "scores": scores.scores,
-            "learn": admin.learn,
-        },
-        "Look": {
-            "trust": views.trust,
-            "inspect": views.inspect,
-            "decisions": views.decisions,
-            "explain": views.explain,
-            "report": evaluation.report,
-            "evaluate": evaluation.evaluate,
-            "pool": evaluation.pool,
-        },
-        "Keep": {
-            "peers": upkeep.peers_app,
-            "prices": upkeep.prices,
-            "sources": upkeep.sources,
-            "forget": upkeep.forget,
-            "check": admin.check,
-            "backup": admin.backup,
-            "export": admin.export,
-            "restore": admin.restore,
-            "refold": admin.refold,
-            "merge": admin.merge,
-            "db": admin.db_app,
-        },
-        "Serve": {
-            "serve": service.serve,
-            "config": service.config,
-            "keys": service.keys_app,
-            "mcp": service.mcp,
-        },
-        PANEL: {"center": center.app},
+        "Start": [demo],
+        "Decide and teach": [d.route, d.vote, d.decide, d.ask, d.feedback, scores.scores, a.learn],
+        "Look": [
+            *(views.trust, views.inspect, views.decisions, views.explain),
+            *(evaluation.report, evaluation.evaluate, evaluation.pool),
+        ],
+        "Keep": [
+            *(upkeep.peers_app, upkeep.prices, upkeep.sources, upkeep.forget),
+            *(a.check, a.backup, a.export, a.restore, a.refold, a.merge, a.db_app),
+        ],
+        "Serve": [service.serve, service.config, service.keys_app, service.mcp],
+        PANEL: [center.app],
     }
 
 

@@ -12,7 +12,9 @@ from sigma_mem.cli.options import shows
 from sigma_mem.cli.output import Found, print_table
 from sigma_mem.errors import InputError
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Fetch and check the center model.")
+app = typer.Typer(
+    name="center", no_args_is_help=True, add_completion=False, help="Fetch and check the center model."
+)
 
 Name = Annotated[str, Option("--center", help="smollm2, a folder, or a name on the Hugging Face hub.")]
 Dtype = Annotated[str, Option(help="auto, float32, float16 or bfloat16.")]

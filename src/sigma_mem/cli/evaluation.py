@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Context, Option
 
 from sigma_mem.cli.options import (
-    MEMORY,
+    MEMORY_OPTION,
     Namespace,
     check_folder,
-    memory_path,
     names_of,
     opened_to_read,
     reads,
@@ -28,17 +27,6 @@ Since = Annotated[
     str | None, Option(help="Only decisions since this date, or date and time.", show_default=False)
 ]
 Until = Annotated[str | None, Option(help="Only decisions before this time.", show_default=False)]
-Memory = Annotated[
-    Path | None,
-    Option(
-        "--memory",
-        "-m",
-        help="The memory's file, or postgresql://…",
-        envvar=MEMORY,
-        parser=memory_path,
-        metavar="PATH",
-    ),
-]
 _PAIRS = 8  # that are printed
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -78,7 +66,7 @@ def evaluate(
     stream: Annotated[
         Path | None, Argument(help="Instead of a memory: a recorded stream, routed with exploration first.")
     ] = None,
-    memory: Memory = None,
+    memory: Annotated[Path | None, MEMORY_OPTION] = None,
     reads: Annotated[
         str | None, Option(help="Only these reads or peers, separated by commas.", show_default=False)
     ] = None,

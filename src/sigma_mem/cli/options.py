@@ -51,18 +51,11 @@ def memory_path(text: str) -> Path:
 
 
 MEMORY = "SIGMA_MEM_MEMORY"  # the variable that names the memory if --memory is left out
-MemoryFile = Annotated[
-    Path,
-    Option(
-        "--memory",
-        "-m",
-        help="The memory's file, or postgresql://…",
-        envvar=MEMORY,
-        show_default=False,
-        parser=memory_path,
-        metavar="PATH",
-    ),
-]
+_SHOWN: Any = {"envvar": MEMORY, "show_default": False, "metavar": "PATH"}
+MEMORY_OPTION: Any = Option(
+    "--memory", "-m", help="The memory's file, or postgresql://…", parser=memory_path, **_SHOWN
+)
+MemoryFile = Annotated[Path, MEMORY_OPTION]
 Namespace = Annotated[str, Option(help="Name of the memory within the file.")]
 Topics = Annotated[
     list[str] | None,

@@ -28,7 +28,9 @@ MemoryPath = Annotated[
 ]
 KeyFile = Annotated[str | None, Option("--keys", help="The file of API keys.")]
 
-keys_app = typer.Typer(no_args_is_help=True, add_completion=False, help="API keys of the service.")
+keys_app = typer.Typer(
+    name="keys", no_args_is_help=True, add_completion=False, help="API keys of the service."
+)
 
 
 def serve(

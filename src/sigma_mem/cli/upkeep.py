@@ -18,7 +18,9 @@ Peer = Annotated[str, Argument(help="Name of the peer.", show_default=False)]
 Amount = Annotated[float | None, Option(min=0.0, show_default=False)]
 _PARTS = ("per_call", "per_input_token", "per_output_token", "latency")  # of a price, that are shown
 
-peers_app = typer.Typer(no_args_is_help=True, add_completion=False, help="Change the pool of peers.")
+peers_app = typer.Typer(
+    name="peers", no_args_is_help=True, add_completion=False, help="Change the pool of peers."
+)
 
 
 @peers_app.command()

@@ -16,15 +16,8 @@ class SigmaChatMiddleware(_ChatMiddleware):  # type: ignore[misc]
     """Chooses the client of every answer; if its call fails, the next best one answers.
 
     The event is named by ``options={"metadata": {"sigma_ref": …}}`` or by the memory. Either way the response
-    has it: ``response.additional_properties["sigma_ref"]``, in a stream that of every update.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    clients : mapping
-        Peer → chat client.
-    options
-        Of `Chooser`.
+    has it: ``response.additional_properties["sigma_ref"]``, in a stream that of every update. `clients` maps
+    peers to chat clients; the options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, clients: Mapping[str, Any], **options: Any) -> None:
@@ -57,15 +50,8 @@ class SigmaChatMiddleware(_ChatMiddleware):  # type: ignore[misc]
 class SigmaSpeaker:
     """Who speaks next: ``GroupChatBuilder(participants=…, selection_func=SigmaSpeaker(memory))``.
 
-    The participants' names are peers of the memory. `choice` is the last choice.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    ref : callable, optional
-        From the chat's state to what names the event of this round.
-    options
-        Of `Chooser`.
+    The participants' names are peers of the memory. `choice` is the last choice. `ref` takes the chat's state
+    and returns what names the event of this round; the options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, ref: Callable[[Any], str] | None = None, **options: Any) -> None:

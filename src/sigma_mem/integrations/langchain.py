@@ -17,14 +17,7 @@ class SigmaMiddleware(_AgentMiddleware):  # type: ignore[misc]
 
     The event is named by ``config["configurable"]["sigma_ref"]`` or by the memory. Either way the answer has
     it: ``message.response_metadata["sigma_ref"]``. Calls of tools and what follows stay on their model.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    models : mapping
-        Peer → chat model.
-    options
-        Of `Chooser`.
+    `models` maps peers to chat models; the options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, models: Mapping[str, Any], **options: Any) -> None:

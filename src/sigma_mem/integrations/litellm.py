@@ -17,13 +17,7 @@ class SigmaPlugin(_CustomLogger):  # type: ignore[misc]
 
     With ``num_retries`` a call that failed goes to the next best one. As a callback as well
     (``litellm.callbacks = [plugin]``) it records costs, and events that the caller did not name by
-    ``metadata={"sigma_ref": …}`` can be named by the response's id.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    options
-        Of `Chooser`.
+    ``metadata={"sigma_ref": …}`` can be named by the response's id. The options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, **options: Any) -> None:

@@ -19,14 +19,7 @@ class SigmaModel(_Model):  # type: ignore[misc]
 
     The event is named by ``ModelSettings(metadata={"sigma_ref": …})``, or else by the response's id:
     ``model.feedback(result.last_response_id, True)``. Calls of tools and what follows stay on their model.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    models : mapping
-        Peer → model.
-    options
-        Of `Chooser`.
+    `models` maps peers to models; the options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, models: Mapping[str, Any], **options: Any) -> None:

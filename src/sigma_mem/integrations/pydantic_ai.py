@@ -14,15 +14,8 @@ class SigmaModels:
     """Selects the model of a run; if its call fails, the next best one answers.
 
     ``Agent(capabilities=[SelectModel(SigmaModels(memory, {"small": …, "large": …}))])``. The event is named
-    by the run's id: ``models.feedback(result.run_id, True)``.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    models : mapping
-        Peer → model, or its name.
-    options
-        Of `Chooser`.
+    by the run's id: ``models.feedback(result.run_id, True)``. `models` maps peers to models, or their names;
+    the options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, models: Mapping[str, Any], **options: Any) -> None:
@@ -53,11 +46,7 @@ class SigmaModels:
 class SigmaSink:
     """An `EvaluationSink` of `pydantic_evals.online`: results of evaluators become feedback on their run.
 
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    metrics : mapping
-        Name of an evaluation → how it counts.
+    `metrics` says by the name of an evaluation how it counts.
     """
 
     def __init__(self, memory: Memory, metrics: Mapping[str, Metric]) -> None:

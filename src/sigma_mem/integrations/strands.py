@@ -10,13 +10,7 @@ class SigmaStrategy:
     """Chooses among the candidates of a `ModelRouter`, whose names are peers of the memory.
 
     The event is named by ``invocation_state["sigma_ref"]``. Without it the strategy leaves its `Pick` in
-    ``invocation_state["sigma_pick"]``, whose `ref` names the event.
-
-    Parameters
-    ----------
-    memory : SigmaMem, Client or str
-    options
-        Of `Chooser`.
+    ``invocation_state["sigma_pick"]``, whose `ref` names the event. The options are those of `Chooser`.
     """
 
     def __init__(self, memory: Memory, **options: Any) -> None:

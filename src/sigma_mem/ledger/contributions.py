@@ -62,15 +62,9 @@ class Contributions:
             claims, right, ticks, weights = zip(*self.sureness, strict=True)
             state.write_sureness(np.array(claims), right, ticks, weights)
         for answered, phi, labels, tick, weight in self.verdicts:
-            state.write_verdicts(
-                answered.body.verdict_scores(),
-                np.array(answered.groups),
-                phi,
-                answered.errors(labels),
-                tick,
-                weight,
-                answered.peers,
-            )
+            scores, errors = answered.body.verdict_scores(), answered.errors(labels)
+            equal = np.array(answered.groups)
+            state.write_verdicts(scores, equal, phi, errors, tick, weight, answered.peers)
         if self.labels:
             _write_labels(state, self.labels)
         for rows in vars(self).values():

@@ -194,15 +194,12 @@ class Costs:
         """Replace an event's charges with these."""
         for charges, sign in ((before, -1), (event.charges, 1)):
             for peer, charge in charges.items():
-                if before.get(peer) != event.charges.get(peer):
-                    self._charge(peer, charge, sign, event, peers)
-
-    def _charge(self, peer: str, charge: Charge, sign: int, event: EventState, peers: Sequence[str]) -> None:
-        self.spend(peer, charge, sign)
-        if charge.real and charge.base > 0.0 and peer in peers:
-            self.sums.write_ratio(
-                peers.index(peer), charge.ratio, event.phi, charge.tick, sign * charge.weight
-            )
+                if before.get(peer) == event.charges.get(peer):
+                    continue
+                self.spend(peer, charge, sign)
+                if charge.real and charge.base > 0.0 and peer in peers:
+                    place, weight = peers.index(peer), sign * charge.weight
+                    self.sums.write_ratio(place, charge.ratio, event.phi, charge.tick, weight)
 
     def spend(self, peer: str, charge: Charge, sign: int = 1) -> None:
         """Book a charge; sign −1 takes it back."""

@@ -46,7 +46,10 @@ class Answered:
         if not body.votes and before is not None and before.body.same_answers(body):
             self.mixed = before.mixed
         self.fair = None if body.panel is None else body.panel.fair
-        self.agreement = self._agreement()
+        if body.agreement and self.fair is None:  # recorded, since it depends on which peers copy
+            self.agreement: list[float] = claims_in(body.agreement, 1)[0].tolist()
+        else:
+            self.agreement = agreement_of(self.compared)
         described = body.features_version == FEATURES_VERSION
         self.described = body.described if described else ()  # places of answers with text features
         self.features = body.feature_rows() if self.described else None  # of these, (answers, S)
@@ -57,13 +60,6 @@ class Answered:
         if self.fair is None:
             return self.groups
         return [g if p in self.fair else NOT_ASKED for p, g in zip(self.peers, self.groups, strict=True)]
-
-    def _agreement(self) -> list[float]:
-        """Agreement labels, recorded if they depend on which peers copy; NaN if there is none."""
-        if self.body.agreement and self.fair is None:
-            recorded: list[float] = claims_in(self.body.agreement, 1)[0].tolist()
-            return recorded
-        return agreement_of(self.compared)
 
     def groups_among(self, peers: tuple[str, ...], groups: Sequence[int] | None = None) -> Sequence[int]:
         """Answer groups of these peers; −1 unreadable, −2 not asked."""
@@ -233,18 +229,16 @@ class EventState:
 
     def labels(self) -> EventLabels:
         """The event's labels: if several sources labelled a peer, their weighted mean, so that |c| ≤ 1."""
-        if self.standings and not (len(self.said) == 1 and self._sole_weight() == 1.0):
+        one = len(self.said) == 1
+        if self.standings and not (one and next(iter(self.standings.values())).weight == 1.0):
             return EventLabels(*combined(self.said, self.standings))
-        if len(self.said) == 1:
+        if one:
             return EventLabels(next(iter(self.said.values())))
         by_peer: dict[str, list[float]] = {}
         for labels in self.said.values():
             for peer, c in labels.items():
                 by_peer.setdefault(peer, []).append(c)
         return EventLabels({peer: sum(every) / len(every) for peer, every in by_peer.items()})
-
-    def _sole_weight(self) -> float:
-        return next(iter(self.standings.values())).weight
 
     def compared(self, of: str) -> Comparison:
         """What the event shows about its sources, as far as it depends on this one."""
@@ -277,13 +271,9 @@ def agreement_of(groups: Sequence[int]) -> list[float]:
     others = len(given) - 1
     if others < 1:
         return [math.nan] * len(groups)
+    apart = {NOT_ASKED: math.nan, UNREADABLE: -1.0}
     return [
-        math.nan
-        if group == NOT_ASKED
-        else -1.0
-        if group == UNREADABLE
-        else 2.0 * (given.count(group) - 1) / others - 1.0
-        for group in groups
+        apart[group] if group in apart else 2.0 * (given.count(group) - 1) / others - 1.0 for group in groups
     ]
 
 

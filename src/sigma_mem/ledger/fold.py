@@ -228,10 +228,6 @@ class Fold:
         shares[peers.index(peer), peers.index(of)] = share
         self.state.mix_peers(shares)
 
-    def events_labelled(self) -> list[int]:
-        """On how many events each peer of the pool was labelled."""
-        return [self.labelled[peer] for peer in self.state.peers]
-
     def aliases(self) -> Mapping[str, str]:
         """Names that peers had before, and what those peers are called now."""
         return self.pool.names_since(0) if len(self.pool) else _NO_NAMES

@@ -32,29 +32,22 @@ _OPTIONS: dict[int, int] = {
     zstd.CompressionParameter.checksum_flag: 0,
     zstd.CompressionParameter.dict_id_flag: 0,
 }
+_OF_THREAD = threading.local()  # two threads may not use one compressor at once
 
 
 def packed(body: bytes) -> bytes:
     """A body as it is stored."""
-    small = _of_thread().compressor.compress(body, zstd.ZstdCompressor.FLUSH_FRAME)
+    compressor: zstd.ZstdCompressor | None = getattr(_OF_THREAD, "compressor", None)
+    if compressor is None:
+        compressor = zstd.ZstdCompressor(options=_OPTIONS, zstd_dict=_dictionary())
+        _OF_THREAD.compressor = compressor
+    small = compressor.compress(body, zstd.ZstdCompressor.FLUSH_FRAME)
     return _ZSTD + small if len(small) < len(body) else _PLAIN + body
 
 
 def unpacked(stored: bytes) -> bytes:
     """The body that was stored."""
     return zstd.decompress(stored[1:], _dictionary()) if stored[:1] == _ZSTD else stored[1:]
-
-
-class _Coder(threading.local):
-    """The compressor of a thread: two may not use one at once."""
-
-    def __init__(self) -> None:
-        self.compressor = zstd.ZstdCompressor(options=_OPTIONS, zstd_dict=_dictionary())
-
-
-@cache
-def _of_thread() -> _Coder:
-    return _Coder()
 
 
 @cache

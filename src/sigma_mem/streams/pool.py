@@ -139,18 +139,9 @@ def measured_pool(
     for p, peer in enumerate(peers):
         rest = [q for q in range(len(peers)) if q != p]
         gained = joint - (_joint_correct(groups[:, rest], c[:, rest], tasks) if rest else 0.0)
-        lines.append(
-            PeerWorth(
-                peer,
-                n.item(p),
-                accuracy.item(p),
-                low.item(p),
-                high.item(p),
-                float(gained.mean()),
-                float(gained.std() / np.sqrt(len(gained))),
-                _consistency(wrong[:, p], tasks),
-            )
-        )
+        right = accuracy.item(p), low.item(p), high.item(p)
+        adds = float(gained.mean()), float(gained.std() / np.sqrt(len(gained)))
+        lines.append(PeerWorth(peer, n.item(p), *right, *adds, _consistency(wrong[:, p], tasks)))
     correlation = error_correlation(wrong)
     majority = _correct((groups[:, :, None] == groups[:, None, :]).sum(axis=2), labelled_answers(c, groups))
     return PoolReport(
