@@ -15,20 +15,6 @@ from sigma_mem.admin.transfer import backup, export, restore
 from sigma_mem.admin.union import merge
 
 __all__ = [
-    "Evaluation",
-    "Learned",
-    "Refolded",
-    "StoreCheck",
-    "SwitchReport",
-    "backup",
-    "check",
-    "evaluate",
-    "export",
-    "learn",
-    "merge",
-    "refold",
-    "report",
-    "restore",
-    "trust_extension",
-    "trust_schema",
-]
+    "Evaluation", "Learned", "Refolded", "StoreCheck", "SwitchReport", "backup", "check", "evaluate",
+    "export", "learn", "merge", "refold", "report", "restore", "trust_extension", "trust_schema",
+]  # fmt: skip

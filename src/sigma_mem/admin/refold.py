@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer
 from sigma_mem.ledger.decision import decision_in
-from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, Line, OpenLine, is_decision
+from sigma_mem.ledger.lines import DecisionLine, FeedbackLine, Line, is_decision
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import checked_flag, checked_kind
@@ -116,7 +117,13 @@ def refold(
         Of the new memory.
     """
     checked_kind("settings", settings, Settings, "Settings(...)")
-    opening, chosen = _refolded_opening(mem.opening, mem.question_encoder, settings, encoder, keep_text)
+    checked_flag("keep_text", keep_text)
+    old, chosen = mem.opening, mem.question_encoder
+    keeps = old.keep_text if keep_text is None else keep_text
+    opening = replace(old, settings=settings or old.settings, keep_text=keeps)
+    if encoder is not None and (chosen := choose_encoder(encoder, None)) is not None:
+        named = {"name": chosen.name, "version": chosen.version}
+        opening = replace(opening, rank=chosen.rank, encoder=named)
     with mem.journal as fold:
         until = fold.seq
 
@@ -134,24 +141,6 @@ def refold(
 
 
 _Report = tuple[int, float | None, float | None, tuple[Difference, ...]]
-
-
-def _refolded_opening(
-    old: OpenLine,
-    had: Encoder | None,
-    settings: Settings | None,
-    encoder: str | Embed | Encoder | None,
-    keep_text: bool | None,
-) -> tuple[OpenLine, Encoder | None]:
-    """What the new memory is made of, and its encoder."""
-    checked_flag("keep_text", keep_text)
-    keeps = old.keep_text if keep_text is None else keep_text
-    opening = replace(old, settings=settings or old.settings, keep_text=keeps)
-    chosen = None if encoder is None else choose_encoder(encoder, None)
-    if chosen is None:
-        return opening, had
-    named = {"name": chosen.name, "version": chosen.version}
-    return replace(opening, rank=chosen.rank, encoder=named), chosen
 
 
 def _refolded(
@@ -240,10 +229,11 @@ def _compared(new: SigmaMem, choices: Sequence[tuple[Line[DecisionLine], str | N
             event = fold.event(line.event)
         before = line.body.chosen
         labels = {} if event is None else event.labels().c
-        was, now = (
-            None if event is None or peer is None else _known(event.answer_label(peer, labels))
+        found = [
+            math.nan if event is None or peer is None else event.answer_label(peer, labels)
             for peer in (before, after)
-        )
+        ]
+        was, now = (label if label == label else None for label in found)  # NaN differs from itself
         if was is not None and now is not None:
             before_and_after.append((was, now))
         if before != after:
@@ -251,7 +241,3 @@ def _compared(new: SigmaMem, choices: Sequence[tuple[Line[DecisionLine], str | N
     n = len(before_and_after)
     right = [0.5 + 0.5 * sum(pair[i] for pair in before_and_after) / n if n else None for i in (0, 1)]
     return len(choices), right[0], right[1], tuple(differences)
-
-
-def _known(label: float) -> float | None:
-    return label if label == label else None  # NaN differs from itself

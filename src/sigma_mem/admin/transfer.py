@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from io import BytesIO
@@ -192,7 +192,9 @@ def _refuse_unreadable(
 def _read_lines(path: Path) -> list[Line[Any]]:
     lines: list[Line[Any]] = []
     digest, end = sha256(), None
-    for number, line in enumerate(_lines(path)):
+    if not path.exists():
+        raise InputError(f"there is no file {path}; expected one that export wrote")
+    for number, line in enumerate(BytesIO(read_file(path))):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -236,12 +238,6 @@ def _check_header(path: Path, value: dict[str, Any]) -> None:
             f"{path} has version {value['version']}, this version of sigma-mem reads up to {LEDGER_FORMAT}; "
             "upgrade sigma-mem (pip install -U sigma-mem)"
         )
-
-
-def _lines(path: Path) -> Iterable[bytes]:
-    if not path.exists():
-        raise InputError(f"there is no file {path}; expected one that export wrote")
-    return BytesIO(read_file(path))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -23,7 +24,6 @@ from sigma_mem.demo.screen import progress_line, screen
 from sigma_mem.demo.story import Memory, Notice, Step, Story, relation_of
 from sigma_mem.demo.tasks import Task, draw, is_right
 from sigma_mem.errors import SigmaMemError
-from sigma_mem.events import Decision
 from sigma_mem.session import SigmaMem
 
 Show = Callable[[Memory, Story, Step, list[Notice]], None]  # called after every task, with what is new
@@ -92,7 +92,8 @@ def play_tasks(mem: Memory, tasks: Sequence[Task], fault_at: int, topics: bool =
         voted = mem.vote(task.question, given, topic=topic, after=routed.id)
         decided = mem.decide(task.question, given, topic=topic, after=routed.id)
         right = {peer: is_right(task, answer) for peer, answer in answers.items()}
-        _grade(mem, voted, right)
+        source: dict[str, Any] = {} if isinstance(mem, Client) else {"source": "grader"}  # else the key is
+        mem.feedback(voted.id, right, **source)
         chosen = {"route": routed.peer or "", "vote": voted.peer or "", "decide": decided.peer or ""}
         chosen["majority"] = _majority(decided.canons)
         yield Step(number, task, answers, right, chosen, routed.probs, routed.effective, routed.id)
@@ -103,13 +104,6 @@ def _majority(canons: Mapping[str, str | None]) -> str:
     given = [canon for canon in canons.values() if canon is not None]
     most = max(given, key=given.count, default=None)
     return next((peer for peer, canon in canons.items() if canon == most and most is not None), "")
-
-
-def _grade(mem: Memory, decision: Decision, right: Mapping[str, bool]) -> None:
-    if isinstance(mem, Client):  # there the source is the key
-        mem.feedback(decision.id, right)
-    else:
-        mem.feedback(decision.id, right, source="grader")
 
 
 def set_prices(mem: Memory, tasks: Sequence[Task]) -> None:

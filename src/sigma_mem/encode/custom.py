@@ -61,7 +61,8 @@ class CustomEncoder:
             kind = type(embed).__name__
             raise InputError(f"encoder is of type {kind}; expected a name, a callable or an Encoder object")
         self._embed: Embed = method if callable(method) else embed  # type: ignore[assignment]
-        self.name = str(name or getattr(embed, "name", None) or _callable_name(embed))
+        own = getattr(embed, "__qualname__", None) or type(embed).__qualname__
+        self.name = str(name or getattr(embed, "name", None) or own)
         if self.name in ENCODERS and not callable(method):
             raise InputError(
                 f"the encoder is called {self.name!r}, as a shipped one is; expected another name: "
@@ -139,7 +140,3 @@ def sign_projection(dimension: int, rank: int) -> FloatArray:
     signs = 2.0 * np.unpackbits(bits)[: dimension * rank].reshape(dimension, rank) - 1.0
     out: FloatArray = signs / np.sqrt(rank)
     return out
-
-
-def _callable_name(embed: object) -> str:
-    return getattr(embed, "__qualname__", None) or type(embed).__qualname__

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -121,25 +121,21 @@ def _batches(refs: Sequence[str]) -> Iterator[list[str]]:
 
 def inspect(file: Path, ref: str = REF) -> Iterator[Score]:
     """An inspect_ai log, packed (.eval) or as JSON: every score of every sample."""
-    run, samples = _packed_log(file) if file.suffix == ".eval" else _json_log(file)
-    for sample in samples:
+    log = _packed_log(file) if file.suffix == ".eval" else parse(file)
+    run = log["eval"]
+    for sample in log.get("samples") or ():
         for scorer, score in (sample.get("scores") or {}).items():
             id = "/".join(map(str, (run.get("eval_id", ""), sample["id"], sample.get("epoch", 1), scorer)))
             value = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}.get(str(score["value"]), score["value"])
             yield from _named(sample, ref, scorer, value, id, str(run.get("created", "")))
 
 
-def _json_log(file: Path) -> tuple[Any, Iterable[Any]]:
-    log = parse(file)
-    return log["eval"], log.get("samples") or ()
-
-
-def _packed_log(file: Path) -> tuple[Any, Iterable[Any]]:
+def _packed_log(file: Path) -> dict[str, Any]:
     if not zipfile.is_zipfile(file):
         raise InputError(f"{file}: is no packed log of inspect_ai; expected the .eval file that it wrote")
     with zipfile.ZipFile(file) as packed:
         samples = [json.loads(packed.read(n)) for n in packed.namelist() if n.startswith("samples/")]
-        return json.loads(packed.read("header.json"))["eval"], samples
+        return {**json.loads(packed.read("header.json")), "samples": samples}
 
 
 def promptfoo(file: Path, ref: str = "") -> Iterator[Score]:

@@ -12,12 +12,5 @@ from sigma_mem.store.postgres import PostgresStore
 from sigma_mem.store.sqlite import SqliteStore
 
 __all__ = [
-    "InMemoryStore",
-    "PostgresStore",
-    "Record",
-    "Snapshot",
-    "SqliteStore",
-    "Store",
-    "Ticket",
-    "open_store",
-]
+    "InMemoryStore", "PostgresStore", "Record", "Snapshot", "SqliteStore", "Store", "Ticket", "open_store",
+]  # fmt: skip

@@ -282,31 +282,26 @@ def load_table(path: str | PathLike[str], columns: Columns, *, kind: Kind = "aut
         raise StreamError(
             "got columns for one peer a row and for all peers, or for neither; expected one of them"
         )
-    found = _wide(file, rows, columns, sorted(wide)) if wide else _long(file, rows, columns)
-    peers, events, report = gather_events(found, kind)
+    peers, events, report = gather_events(_rows(file, rows, columns, sorted(wide)), kind)
     if not events:
         why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
         raise StreamError(f"{file}: holds no usable row ({why or 'no rows'})")
     return Imported(Stream(file.name.split(".")[0], peers, events), "table", report)
 
 
-def _long(file: Path, rows: list[dict[str, Any]], columns: Columns) -> Iterator[Row]:
-    for place, row in enumerate(rows):
-        label = _label(file, place, row, columns.label, columns.score)
-        yield _row(row, columns, _text(row, columns.peer), _text(row, columns.answer), label)
-
-
-def _wide(file: Path, rows: list[dict[str, Any]], columns: Columns, peers: list[str]) -> Iterator[Row]:
-    for place, row in enumerate(rows):
-        for peer in peers:
-            label = _label(file, place, row, columns.labels.get(peer), columns.scores.get(peer))
-            yield _row(row, columns, peer, _text(row, columns.answers.get(peer)), label)
-
-
-def _row(row: dict[str, Any], columns: Columns, peer: str, text: str, label: float | None) -> Row:
-    question = _text(row, columns.question)
-    key = question if columns.event is None else _text(row, columns.event)
-    return Row(key, peer, question, text, label, domain=_text(row, columns.domain))
+def _rows(file: Path, table: list[dict[str, Any]], columns: Columns, peers: list[str]) -> Iterator[Row]:
+    """One answer a row, of the peer that it names or, in columns of their own, of each of these peers."""
+    for place, row in enumerate(table):
+        question, domain = _text(row, columns.question), _text(row, columns.domain)
+        key = question if columns.event is None else _text(row, columns.event)
+        for peer in peers or [_text(row, columns.peer)]:
+            answer, label, score = (
+                (columns.answers.get(peer), columns.labels.get(peer), columns.scores.get(peer))
+                if peers
+                else (columns.answer, columns.label, columns.score)
+            )
+            c = _label(file, place, row, label, score)
+            yield Row(key, peer, question, _text(row, answer), c, domain=domain)
 
 
 def _text(row: dict[str, Any], column: str | None) -> str:

@@ -8,7 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -280,14 +280,11 @@ class PostgresTables(Tables):
     def read(self, query: str, *values: str | int | bytes) -> list[Any]:
         """All rows of a named query; waits some seconds for a database that went away."""
 
-        def attempt() -> list[Any]:
+        def attempt() -> Any:
             with self.connections.borrow("read") as db:
-                found: list[Any] = db.execute(
-                    postgres_queries()[query], as_bytes(values), binary=True
-                ).fetchall()
-                return found
+                return db.execute(postgres_queries()[query], as_bytes(values), binary=True).fetchall()
 
-        return self.connections.patiently(attempt)
+        return list(self.connections.patiently(attempt))
 
     def save_snapshot(self, *values: str | int | bytes) -> bool:
         """Keep a snapshot; whether it was kept."""
@@ -346,11 +343,8 @@ def upgrade_tables(connections: Connections) -> tuple[int, int]:
 
 def upgrade_postgres(url: str | os.PathLike[str]) -> tuple[int, int]:
     """Bring a memory's tables to the newest version; return the version before and after."""
-    connections = Connections(PostgresAddress.parse(url))
-    try:
+    with closing(Connections(PostgresAddress.parse(url))) as connections:
         return upgrade_tables(connections)
-    finally:
-        connections.close()
 
 
 def _version(db: Any) -> int:
