@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 
+from crash.conftest import bits  # noqa: F401
 from sigma_mem.store import Record, Snapshot, SqliteStore
 
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from crash.conftest import bits  # noqa: F401
 from postgres_server import PostgresServer
 from sigma_mem import SigmaMem
 from sigma_mem.errors import StoreError
@@ -51,7 +50,7 @@ def lagging(primary: PostgresServer, name: str) -> PostgresServer:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("rounds", [pytest.param(6, marks=pytest.mark.endurance)])
-def test_replicas_follow_a_standby_that_lost_lines(bits, rounds):  # noqa: F811
+def test_replicas_follow_a_standby_that_lost_lines(bits, rounds):
     """postgres_failover_silently_wrong: the same numbers of lines, and other lines."""
     rng, primary = random.Random(rounds), PostgresServer()
     first, crashed = primary, []

@@ -2,7 +2,6 @@
 
 import pytest
 
-from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.admin import backup, export, merge, restore
 from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
@@ -22,7 +21,7 @@ def memory(postgres):
         yield mem
 
 
-def test_it_continues_from_a_snapshot_and_equals_a_replay(memory, postgres, bits):  # noqa: F811
+def test_it_continues_from_a_snapshot_and_equals_a_replay(memory, postgres, bits):
     live = bits(memory)
     assert memory.store.load_snapshot("default").seq > 8
     with SigmaMem(path=postgres) as again:
@@ -31,7 +30,7 @@ def test_it_continues_from_a_snapshot_and_equals_a_replay(memory, postgres, bits
         assert again.explain("task-3").decision == memory.explain("task-3").decision
 
 
-def test_a_backup_is_a_file_with_every_namespace(memory, tmp_path, bits):  # noqa: F811
+def test_a_backup_is_a_file_with_every_namespace(memory, tmp_path, bits):
     memory.namespace("tenant", ["ann", "dan"], encoder="hashed").route("Who?")
     memory.forget("task-2")
     backup(memory, tmp_path / "copy.db")
@@ -42,7 +41,7 @@ def test_a_backup_is_a_file_with_every_namespace(memory, tmp_path, bits):  # noq
             copy.explain("task-2")
 
 
-def test_export_and_restore_lose_nothing(memory, postgres, tmp_path, bits):  # noqa: F811
+def test_export_and_restore_lose_nothing(memory, postgres, tmp_path, bits):
     memory.revoke("judge")
     lines = export(memory, tmp_path / "memory.jsonl.gz")
     with restore(tmp_path / "memory.jsonl.gz", postgres, namespace="copy") as copy:
@@ -67,7 +66,7 @@ def test_merge_and_refold_make_a_file(memory, postgres, tmp_path):
             merge(mem, other, postgres)
 
 
-def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, bits):  # noqa: F811
+def test_nothing_is_learned_from_what_could_not_be_written(memory, monkeypatch, bits):
     from sigma_mem.store.postgres.store import SharedTail
 
     before = bits(memory)
@@ -123,7 +122,7 @@ def standby(postgres_server, postgres):
 
 
 @pytest.mark.parametrize("others", [0, 2, 4, 9])
-def test_lines_that_the_database_lost_leave_the_state_of_its_ledger(memory, postgres, standby, bits, others):  # noqa: F811
+def test_lines_that_the_database_lost_leave_the_state_of_its_ledger(memory, postgres, standby, bits, others):
     """A standby that lags takes over; another replica may append fewer or more lines than were lost."""
     copy, fail_over = standby
     copy()

@@ -5,7 +5,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from crash.conftest import bits  # noqa: F401
 from sigma_mem import SigmaMem
 from sigma_mem.errors import ConflictError, UnknownDecisionError
 
@@ -28,7 +27,7 @@ def within_a_second(what):
         time.sleep(0.01)
 
 
-def test_each_reads_what_the_other_wrote_within_a_second(two, bits):  # noqa: F811
+def test_each_reads_what_the_other_wrote_within_a_second(two, bits):
     one, other = two
     for n in range(5):
         decision = one.route(phi=PHI)
@@ -38,7 +37,7 @@ def test_each_reads_what_the_other_wrote_within_a_second(two, bits):  # noqa: F8
     assert bits(other) == bits(one) == bits(one.journal.replayed())
 
 
-def test_feedback_goes_to_any_of_them_at_once(two, bits):  # noqa: F811
+def test_feedback_goes_to_any_of_them_at_once(two, bits):
     one, other = two
     decision = one.decide(None, {"ann": "1", "bob": "1", "cyd": "2"}, phi=PHI, ref="task-1")
     taken = other.feedback(decision.id, {"ann": True})  # no second needs to pass
@@ -74,7 +73,7 @@ def test_the_same_feedback_sent_to_both_is_taken_once(two):
     assert [r.id for r in two[0].store.records("default") if r.kind == "feedback"] == ["mine"]
 
 
-def test_peers_sources_and_forgetting_reach_the_other(two, bits):  # noqa: F811
+def test_peers_sources_and_forgetting_reach_the_other(two, bits):
     one, other = two
     decisions = [one.route(phi=phi) for phi in (PHI, OTHER, PHI)]
     for decision in decisions:

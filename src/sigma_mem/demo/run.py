@@ -92,7 +92,9 @@ def play_tasks(mem: Memory, tasks: Sequence[Task], fault_at: int, topics: bool =
         voted = mem.vote(task.question, given, topic=topic, after=routed.id)
         decided = mem.decide(task.question, given, topic=topic, after=routed.id)
         right = {peer: is_right(task, answer) for peer, answer in answers.items()}
-        source: dict[str, Any] = {} if isinstance(mem, Client) else {"source": "grader"}  # else the key is
+        source: dict[str, Any] = (
+            {} if isinstance(mem, Client) else {"source": "grader"}
+        )  # of a service, the key
         mem.feedback(voted.id, right, **source)
         chosen = {"route": routed.peer or "", "vote": voted.peer or "", "decide": decided.peer or ""}
         chosen["majority"] = _majority(decided.canons)

@@ -228,26 +228,23 @@ class Journal:
         now = monotonic()
         current = self.store.is_current(self.namespace, self._fold.seq)
         epoch, self._epoch = self._epoch, _STALE
-        if epoch != self.store.epoch(self.namespace):  # lines that were applied are gone
-            self._load()
-            return
-        if current:
+        same = epoch == self.store.epoch(self.namespace)  # else lines that were applied are gone
+        if same and (current or (self._continues() and epoch == self.store.epoch(self.namespace))):
             self._epoch, self._followed = epoch, now
-            return
+        else:
+            self._load()
+
+    def _continues(self) -> bool:
+        """Apply the lines that follow; whether they follow what was applied."""
         try:
             for line in self.ledger.lines(after=self._fold.seq):
                 if line.kind == "forget":  # what was applied is no longer what the ledger holds
-                    self._load()
-                    return
+                    return False
                 self._fold.apply(line, line.seq)
                 self._unsaved += 1
         except StoreCorruptError:  # other lines than those that were applied lead there, or it is damaged
-            self._load()
-            return
-        if epoch != self.store.epoch(self.namespace):
-            self._load()
-            return
-        self._epoch, self._followed = epoch, now
+            return False
+        return True
 
 
 class _Journals:

@@ -109,10 +109,7 @@ class Tail:
     def newest(self) -> int:
         """The last line, queued or durable."""
         with self.lock:
-            last = 0 if self.space is None else self.space.lines
-            for batch in self.batches:
-                last += len(batch.records)
-            return last
+            return self.durable + sum([len(batch.records) for batch in self.batches])
 
     def find(self, kind: str, id: str) -> Record | None:
         """A record that is not durable yet."""
