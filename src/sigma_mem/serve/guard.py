@@ -142,7 +142,7 @@ _MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgot
 _LONG = 16_384  # bytes of a body that may take long to read
 _STEP, _LONG_STEP = 2.0, 10.0  # ms for which a request holds up others: below the first nobody notices
 _HELD = 100.0  # ms a second for which one key may do so for longer; those of long steps count tenfold
-_ALONE = 1.0  # seconds without a request of another key, in which only long steps count
+_NEAR, _LONG_NEAR = 1.0, 30.0  # seconds after another key's request in which steps, and long ones, count
 _HELD_UP = "the last long requests of this key took too much time to read; wait, or send less at once"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
@@ -351,11 +351,13 @@ class RateLimit:
 
 
 class LoopTime:
-    """For how long each caller may hold up the event loop, which serves everybody.
+    """For how long each caller may hold up the event loop, which serves everybody: a lone one for ever.
 
     >>> spent = LoopTime(clock=lambda: 0.0)
     >>> [(spent.took("ann", seconds), spent.is_spent("ann"))[1] for seconds in (0.001, 0.008, 0.02)]
-    [False, False, True]
+    [False, False, False]
+    >>> spent.took("bob", 0.001), spent.took("ann", 0.02), spent.is_spent("ann"), spent.is_spent("bob")
+    (None, None, True, False)
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -370,9 +372,10 @@ class LoopTime:
         if caller != self._newest[0]:
             self._other = self._newest
         self._newest = caller, now
-        if ms > _LONG_STEP:
+        since = now - self._other[1]
+        if ms > _LONG_STEP and since < _LONG_NEAR:
             self._left.take(caller, 10.0 * ms)
-        elif ms > _STEP and now - self._other[1] < _ALONE:
+        elif ms > _STEP and since < _NEAR:
             self._left.take(caller, ms)
 
     def is_spent(self, caller: str | None) -> bool:
