@@ -12,8 +12,9 @@ from serve.gateway.speakers import speaks
 from serve.gateway.upstreams import fails, says
 from sigma_mem.admin import report
 from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations, Trail
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES
+from sigma_mem.serve.gateway.messages import MESSAGES
 
 NAMES = ["ann", "bob", "cat", "dan"]
 

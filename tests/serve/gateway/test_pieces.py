@@ -11,10 +11,18 @@ from hypothesis import given
 
 from serve.gateway.upstreams import says
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.message import Usage, summed_usage
-from sigma_mem.serve.gateway.protocol import Stamp, marked, without_marks
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES, Calls
-from sigma_mem.serve.gateway.upstream import Circuit, EventParser, Pool, price_of, words_in
+from sigma_mem.serve.gateway.protocol import Stamp, Usage, marked, summed_usage, without_marks
+from sigma_mem.serve.gateway.upstream import (
+    CHAT,
+    MESSAGES,
+    RESPONSES,
+    Calls,
+    Circuit,
+    EventParser,
+    Pool,
+    price_of,
+    words_in,
+)
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
 

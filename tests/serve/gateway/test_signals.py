@@ -8,8 +8,10 @@ from serve.gateway.conftest import memory_of
 from serve.gateway.upstreams import completion, says, send_json
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import SIGNALS, ServerConfig
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import FUNCTIONS, Seen
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.messages import MESSAGES
+from sigma_mem.serve.gateway.responses import RESPONSES
 
 SCHEMA = {
     "type": "object",

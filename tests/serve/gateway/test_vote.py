@@ -98,7 +98,7 @@ def test_a_streamed_vote_is_the_winner_in_chunks(start):
 
 
 def test_comments_come_while_a_vote_waits(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.policy._EVERY", 0.1)
     gateway = start({"ann": says("391", seconds=0.6)})
     headers, lines = events_of(gateway)
     assert headers["content-type"].startswith("text/event-stream")
@@ -110,14 +110,14 @@ def test_comments_come_while_a_vote_waits(start, monkeypatch):
 
 
 def test_a_vote_that_fails_after_its_first_comment_ends_in_an_error_event(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.policy._EVERY", 0.1)
     gateway = start({"ann": hangs}, peers={"ann": {"timeout": 0.4}})
     with pytest.raises(openai.APIError, match="no upstream answered"):
         list(gateway.client.chat.completions.create(model=VOTE, messages=ASK, stream=True))
 
 
 def test_a_client_that_leaves_ends_the_calls_of_a_vote(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.policy._EVERY", 0.1)
 
     async def dawdles(server, body, writer):
         writer.write(f"{OK}transfer-encoding: chunked\r\n\r\n".encode())

@@ -20,21 +20,22 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
 from sigma_mem.serve.config import SIGNALS, Upstream
-from sigma_mem.serve.gateway.message import (
+from sigma_mem.serve.gateway.protocol import (
     UNREADABLE,
     Body,
     Call,
     Message,
+    Request,
     Result,
     Text,
     Tool,
+    bad_request,
     decode_json,
     encode_json,
     mapping,
     text_of,
     without_context,
 )
-from sigma_mem.serve.gateway.protocol import Request, bad_request
 from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.peers import peers_that_said_it

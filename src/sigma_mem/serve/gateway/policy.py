@@ -1,49 +1,195 @@
 """What happens with a request: a route, a vote, peers asked in turn, or the peer that it names."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from sigma_mem.errors import InputError, StoreError
+from sigma_mem.errors import InputError, SigmaMemError, StoreError, UnknownDecisionError, UnrecordedError
 from sigma_mem.events import Answer, Decision
+from sigma_mem.ledger.lines import Body as LineBody
+from sigma_mem.ledger.lines import Line
 from sigma_mem.serve.calls import Context
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.failures import RefusedError
+from sigma_mem.serve.failures import RefusedError, refusal
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations, KeptItems, Signals, Trail
-from sigma_mem.serve.gateway.message import Body
+from sigma_mem.serve.gateway.messages import MESSAGES
 from sigma_mem.serve.gateway.protocol import (
     ASK,
     ROUTE,
     VIRTUAL,
     VOTE,
+    Body,
     Request,
     Stamp,
     bad_request,
+    encode_json,
     headers_of,
+    new_id,
+    summed_usage,
 )
-from sigma_mem.serve.gateway.turn import (
-    CHAT,
-    MESSAGES,
-    RESPONSES,
-    AnswerStream,
-    Calls,
-    EventResponse,
-    Turn,
-    Whole,
-    events_when_there,
-    json_response,
-    passed_on,
-)
-from sigma_mem.serve.gateway.upstream import Pool, Sent, UpstreamError, price_of
-from sigma_mem.serve.memories import ServedMemory
+from sigma_mem.serve.gateway.responses import RESPONSES
+from sigma_mem.serve.gateway.upstream import Calls, EventStream, Pool, Sent, UpstreamError, price_of
+from sigma_mem.serve.memories import ServedMemory, Unrecorded
 from sigma_mem.session import SigmaMem
+from sigma_mem.session.checks import NewRef
 from sigma_mem.session.judgement import Judge
 from sigma_mem.session.panel import Panel
+
+# ---- one request
+
+
+Whole = tuple[Body, Mapping[str, str]]  # an answer under our names, and the headers that go with it
+
+
+class Turn:
+    """One request that the memory decides.
+
+    Candidates are peers of the memory that are upstreams, allowed by the request, can take it without a loss,
+    and work.
+    """
+
+    def __init__(self, context: Context, calls: Calls, memory: ServedMemory, peers: tuple[str, ...]) -> None:
+        self.id = new_id(calls.request.protocol.prefix)  # of the response; the `ref` of the decision
+        self.request, self.calls, self.memory = calls.request, calls, memory
+        self.question = calls.request.question()
+        self.peers = peers
+        self.candidates: list[str] = []
+        self._memories, self._metrics = context.memories, context.metrics
+        self._epoch = context.memories.store.epoch(memory.namespace)
+        self._saving: asyncio.Future[Any] | None = None
+        self._lines: tuple[Line[LineBody], ...] = ()  # of a decision that the store could not take
+        self._waiting: Unrecorded | None = None
+        self.on_settled: Callable[[str, str, int | None], None] = lambda response, peer, tokens: None
+        self.after, self.topic = calls.request.options.after, calls.request.options.topic
+        self.held = ""  # what held the conversation on its peer
+        self.kept = calls.request.body.get("store") is not False  # by an upstream that keeps responses
+        calls.wants_text = memory.mem.keep_text
+
+    async def find_candidates(self) -> None:
+        """Find out who can be asked; RefusedError if nobody can."""
+        pool, among = self.calls.pool, self.request.options.among
+        known = list(filter(pool.peers.__contains__, self.peers))
+        if not known:
+            raise bad_request(f"no upstream is a peer of {self.memory.namespace!r}; add them to it first")
+        if among is not None:
+            if unknown := sorted(set(among) - set(known)):
+                raise bad_request(f"among names {unknown[0]!r}; expected some of {known}")
+            known = [peer for peer in known if peer in among]
+        self.candidates = pool.usable(await self.calls.able(known))
+
+    def join(self, response: str | None) -> None:
+        """Make the request part of an earlier response's event, whose topic it has then."""
+        self.after, self.topic = response, None
+
+    async def peer_of(self, response: str) -> str | None:
+        """The peer that gave an earlier response, by the ledger, if it can still be asked."""
+        try:
+            decision = await self.memory.slow(lambda mem: mem.decision(response))
+        except UnknownDecisionError:
+            return None
+        except StoreError as error:
+            await self.memory.lose(error)
+            return None
+        peer = decision.served or decision.peer
+        return peer if peer in self.candidates else None
+
+    async def decide(self, verb: Callable[..., Decision], slow: bool = False, **asked: Any) -> Decision:
+        """Have the memory route or vote; without the store, from the state in memory.
+
+        `settle` then reports that. It takes the ledger to find an earlier event (`after`), so that without
+        the store there is none.
+        """
+        store, namespace = self._memories.store, self.memory.namespace
+
+        def made(mem: SigmaMem) -> Decision:
+            self._epoch = store.epoch(namespace)
+            after = None if mem.journal.suspended else self.after
+            return verb(mem, self.question, topic=self.topic, after=after, ref=NewRef(self.id), **asked)
+
+        try:
+            return await self.memory.from_state(made, slow)
+        except UnrecordedError as error:
+            await self.memory.lose(error)
+            self._lines, decision = error.lines, error.decision
+            return cast(Decision, decision)
+
+    def start_saving(self) -> asyncio.Future[Any]:
+        """Have the disk written from now on, while an upstream is called; not if the store is away."""
+        if self._lines:
+            return asyncio.get_running_loop().create_future()
+        self._saving = asyncio.ensure_future(self._memories.flush(self.memory.namespace))
+        # If nobody answers, nobody asks how it ended; asyncio would complain.
+        self._saving.add_done_callback(lambda saving: saving.cancelled() or saving.exception())
+        return self._saving
+
+    async def settle(self, decision: Decision, peer: str) -> Body:
+        """Record who served, if that is not who was chosen, and its cost; returns the response's summary.
+
+        Returns once decision and peer are on disk. The cost is written behind: until then the ledger has the
+        one that was expected. If the store is away, both wait for it, and the summary says so.
+        """
+        self._metrics.decided(decision.read)
+        unrecorded = await self._record(decision, peer)
+        self.on_settled(self.id, peer, self.calls.seen_tokens.get(peer))
+        confidence = decision.confidence if peer == decision.peer else decision.probs[peer]
+        self._metrics.confidence.observe(confidence)
+        failures = self.calls.failures
+        return {
+            "decision": decision.id,
+            "peer": peer,
+            "confidence": round(confidence, 6),
+            "attempts": self.calls.attempts,
+            "cost": self.calls.cost,
+            "failed": {name: error.reason for name, error in failures.items()} if failures else {},
+            "left_out": self.calls.left_out,
+            "held": self.held if peer == decision.peer else "",
+            **({"unrecorded": unrecorded} if unrecorded else {}),
+        }
+
+    async def _record(self, decision: Decision, peer: str) -> str:
+        """Return once decision and peer are on disk; if the store is away, say what becomes of them."""
+        if not self._lines:
+            try:
+                if peer != decision.peer or peer in self.calls.costs or self.calls.texts.get(peer):
+                    await self.charge(decision, peer)
+                await (self.start_saving() if self._saving is None or peer != decision.peer else self._saving)
+                if self._memories.store.epoch(self.memory.namespace) == self._epoch:
+                    return ""
+                raise StoreError("the store had to drop what was just written; try again")
+            except (StoreError, UnknownDecisionError) as error:
+                dropped = self._memories.store.epoch(self.memory.namespace) != self._epoch
+                if isinstance(error, UnknownDecisionError) and not dropped:
+                    raise
+                await self.memory.lose(error if isinstance(error, StoreError) else StoreError(str(error)))
+                self._lines = self.memory.mem.newest_lines(decision.event)
+        self._waiting = Unrecorded(decision, self._lines, peer, self.calls.costs.get(peer))
+        return self.memory.keep(self._waiting)
+
+    async def charge(self, decision: Decision, peer: str) -> None:
+        """Record who served and, as far as they are known, what it cost and what a route was answered."""
+        cost, text = self.calls.costs.get(peer), None if decision.canons else self.calls.texts.get(peer)
+        if self._waiting is not None and self._waiting.waits:
+            self._waiting.cost = cost
+            return
+        await self.memory.quick(lambda mem: mem.served(decision, peer, cost=cost, answer=text, wait=False))
+
+    async def reply(self, decision: Decision, peer: str, answer: Body) -> Whole:
+        """The peer's answer under our id, once the decision is on disk."""
+        summary = await self.settle(decision, peer)
+        if len(self.calls.usages) > 1:  # what all that answered used together
+            answer = answer | {"usage": summed_usage(self.calls.usages)}
+        stamped = self.request.protocol.stamped(answer, Stamp(self.id, peer, summary, self.kept))
+        return stamped, headers_of(summary)
+
+
+# ---- all requests
 
 
 class Policy:
@@ -256,6 +402,106 @@ def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | No
     return order
 
 
+# ---- delivery
+
+
+_COMMENT = b": the peers are being asked\n\n"  # clients and proxies see that the connection lives
+_EVERY = 1.0  # seconds between comments
+
+
+async def passed_on(
+    calls: Calls, stream: EventStream, stamp: Stamp, charge: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[bytes]:
+    """The peer's events under our names; an error in the middle is an event too."""
+    request, protocol, summary = calls.request, calls.request.protocol, stamp.summary
+    bare, said = replace(stamp, summary=None), stamp
+    try:
+        async for event in calls.events(stream):
+            if protocol.is_for_us(event, request):
+                continue
+            if said is bare and summary is not None and protocol.usage(event) is not None:
+                said = replace(stamp, summary=summary | {"cost": calls.cost})
+            yield protocol.event(protocol.stamped_event(event, said))
+            said = bare
+    except UpstreamError as error:
+        failure = protocol.failure(f"the answer broke off: {error}", "upstream_broke_off", 502)
+        yield protocol.event(failure)
+        return
+    if charge is not None and (calls.costs or calls.texts):
+        # The answer is whole. The ledger keeps the cost that was expected, if it has the decision at all.
+        with suppress(StoreError, UnknownDecisionError):
+            await charge()
+    yield protocol.last
+
+
+async def events_when_there(answer: Coroutine[Any, Any, Whole], calls: Calls) -> Response:
+    """A whole answer as a stream: comments while it is waited for, then all of it.
+
+    A failure before the first comment has its own status; after it, it is an event.
+    """
+    task = asyncio.create_task(answer)
+
+    async def stop() -> None:
+        task.cancel()
+
+    try:
+        await asyncio.wait((task,), timeout=_EVERY)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    headers = task.result()[1] if task.done() else {}
+    return EventResponse(_awaited(task, calls.request), headers, stop, calls.seconds_left())
+
+
+async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator[bytes]:
+    protocol = request.protocol
+    while not task.done():
+        yield _COMMENT
+        await asyncio.wait((task,), timeout=_EVERY)
+    try:
+        body, _ = task.result()
+    except SigmaMemError as error:
+        status, found, _ = refusal(error)
+        yield protocol.event(protocol.failure(str(error), found["error"]["code"], status))
+        return
+    for event in protocol.events(body):
+        if not protocol.is_for_us(event, request):
+            yield protocol.event(event)
+    yield protocol.last
+
+
+def json_response(body: object, headers: Mapping[str, str]) -> Response:
+    """A JSON body."""
+    return Response(encode_json(body), headers=dict(headers), media_type="application/json")
+
+
+class EventResponse(StreamingResponse):
+    """Server-sent events; whatever happens to the client, their origin is closed.
+
+    A client that has not read all of them when the time is over is left.
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        headers: Mapping[str, str],
+        close: Callable[[], Awaitable[None]],
+        seconds: float,
+    ) -> None:
+        unbuffered = {"x-accel-buffering": "no"}  # a proxy in between passes chunks on as they come
+        super().__init__(events, headers={**headers, **unbuffered}, media_type="text/event-stream")
+        self._close, self._seconds = close, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events, then close."""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds + _EVERY):
+                    await super().__call__(scope, receive, send)
+        finally:
+            await self._close()
+
+
 # ---- one peer
 
 
@@ -303,16 +549,16 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str =
     raise calls.nobody()
 
 
-async def _routed_stream(turn: Turn, decision: Decision, stream: AnswerStream) -> Response:
+async def _routed_stream(turn: Turn, decision: Decision, stream: EventStream) -> Response:
     """A routed stream, once the decision is on disk; its cost is known only at its end."""
     try:
-        summary = await turn.settle(decision, stream.peer)
+        summary = await turn.settle(decision, stream.peer.name)
     except BaseException:
         await stream.aclose()
         raise
     stamp, charge = (
-        Stamp(turn.id, stream.peer, summary, turn.kept),
-        partial(turn.charge, decision, stream.peer),
+        Stamp(turn.id, stream.peer.name, summary, turn.kept),
+        partial(turn.charge, decision, stream.peer.name),
     )
     events = passed_on(turn.calls, stream, stamp, charge)
     headers = headers_of(summary, without="cost")

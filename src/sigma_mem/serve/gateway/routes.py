@@ -12,10 +12,12 @@ from starlette.responses import Response
 
 from sigma_mem.serve.calls import Context, id_of_caller
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.message import Body
+from sigma_mem.serve.gateway.chat import CHAT
+from sigma_mem.serve.gateway.messages import MESSAGES
 from sigma_mem.serve.gateway.policy import Policy, unknown_model
 from sigma_mem.serve.gateway.protocol import (
     VIRTUAL,
+    Body,
     Name,
     Options,
     Protocol,
@@ -26,7 +28,7 @@ from sigma_mem.serve.gateway.protocol import (
     trace_of,
 )
 from sigma_mem.serve.gateway.protocol import Request as GatewayRequest
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.guard import namespace_for, needs, principal_of
 from sigma_mem.serve.keys import Principal
 from sigma_mem.serve.memories import ServedMemory
