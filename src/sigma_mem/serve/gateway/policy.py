@@ -17,23 +17,11 @@ from sigma_mem.ledger.lines import Line
 from sigma_mem.serve.calls import Context
 from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.failures import RefusedError, refusal
+from sigma_mem.serve.gateway import protocol as p
 from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations, KeptItems, Signals, Trail
 from sigma_mem.serve.gateway.messages import MESSAGES
-from sigma_mem.serve.gateway.protocol import (
-    ASK,
-    ROUTE,
-    VIRTUAL,
-    VOTE,
-    Body,
-    Request,
-    Stamp,
-    bad_request,
-    encode_json,
-    headers_of,
-    new_id,
-    summed_usage,
-)
+from sigma_mem.serve.gateway.protocol import Body, Request, bad_request
 from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.gateway.upstream import Calls, EventStream, Pool, Sent, UpstreamError, price_of
 from sigma_mem.serve.memories import ServedMemory, Unrecorded
@@ -56,7 +44,7 @@ class Turn:
     """
 
     def __init__(self, context: Context, calls: Calls, memory: ServedMemory, peers: tuple[str, ...]) -> None:
-        self.id = new_id(calls.request.protocol.prefix)  # of the response; the `ref` of the decision
+        self.id = p.new_id(calls.request.protocol.prefix)  # of the response; the `ref` of the decision
         self.request, self.calls, self.memory = calls.request, calls, memory
         self.question = calls.request.question()
         self.peers = peers
@@ -184,9 +172,9 @@ class Turn:
         """The peer's answer under our id, once the decision is on disk."""
         summary = await self.settle(decision, peer)
         if len(self.calls.usages) > 1:  # what all that answered used together
-            answer = answer | {"usage": summed_usage(self.calls.usages)}
-        stamped = self.request.protocol.stamped(answer, Stamp(self.id, peer, summary, self.kept))
-        return stamped, headers_of(summary)
+            answer = answer | {"usage": p.summed_usage(self.calls.usages)}
+        stamped = self.request.protocol.stamped(answer, p.Stamp(self.id, peer, summary, self.kept))
+        return stamped, p.headers_of(summary)
 
 
 # ---- all requests
@@ -203,8 +191,8 @@ class Policy:
         self.pool = Pool(
             upstreams, self._called, lambda peer, cost: context.metrics.cost.labels(peer).inc(max(cost, 0.0))
         )
-        topics = [f"{ROUTE}:{topic.name}" for topic in context.config.topics]
-        self.models = [*VIRTUAL, *dict.fromkeys(topics), *self.pool.peers] if upstreams else []
+        topics = [f"{p.ROUTE}:{topic.name}" for topic in context.config.topics]
+        self.models = [*p.VIRTUAL, *dict.fromkeys(topics), *self.pool.peers] if upstreams else []
         self._broken: set[str] = set()
         for name in self.pool.peers:
             context.metrics.circuit_open.labels(name).set(False)
@@ -232,7 +220,7 @@ class Policy:
     async def answer(self, namespace: str, request: Request) -> Response:
         """The response to a request: by the peer that it names, or as the memory decides."""
         context, model = self._context, request.model
-        if model not in (*VIRTUAL, *self.pool.peers) or not self.models:
+        if model not in (*p.VIRTUAL, *self.pool.peers) or not self.models:
             raise unknown_model(model)
         holder = None
         if request.protocol is RESPONSES:
@@ -266,15 +254,15 @@ class Policy:
         known = self._conversations.find(trail) if stays is None else None
         if known is not None or request.in_loop is not None:
             explore = False
-        if known is not None and model == ROUTE:
+        if known is not None and model == p.ROUTE:
             stays = await self._peer_that_goes_on(known, turn)
         if known is not None and request.options.event == "conversation":
             turn.join(known.response)
-        if model == ROUTE or stays is not None:
+        if model == p.ROUTE or stays is not None:
             return await _by_route(turn, explore, stays)
-        if model == ASK and memory.is_away:  # every step of a panel is a line of the ledger
+        if model == p.ASK and memory.is_away:  # every step of a panel is a line of the ledger
             return await _by_route(turn, explore, None)
-        answer = _by_vote(turn, self._judges) if model == VOTE else _by_panel(turn, explore)
+        answer = _by_vote(turn, self._judges) if model == p.VOTE else _by_panel(turn, explore)
         if request.stream:
             return await events_when_there(answer, calls)
         return json_response(*await answer)
@@ -340,12 +328,12 @@ class Policy:
         speak = [name for name, peer in self.pool.peers.items() if MESSAGES.name in peer.settings.protocols]
         named = [request.model] if request.model in self.pool.peers else self.pool.usable(speak)
         found = [name for name in named if name in speak]
-        if request.model not in (*VIRTUAL, *self.pool.peers) or not found:
+        if request.model not in (*p.VIRTUAL, *self.pool.peers) or not found:
             raise unknown_model(request.model, " whose upstream counts tokens of messages")
         await self.require_peer(namespace, found[0])
         sent = Sent(MESSAGES, request.body, {**request.headers, **request.trace})
         counted = await self._passed(found[0], "messages/count_tokens", sent, _check_count)
-        return json_response(counted, headers_of({"peer": found[0]}))
+        return json_response(counted, p.headers_of({"peer": found[0]}))
 
     async def embed(self, namespace: str, model: str, body: Body, trace: Mapping[str, str]) -> Response:
         """The response to a request for embeddings, which passes through to the peer that it names."""
@@ -356,7 +344,7 @@ class Policy:
         usage = CHAT.usage(found)
         cost = 0.0 if usage is None else price_of(self.pool.peers[model].settings, usage)
         self.pool.paid(model, cost)
-        headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
+        headers = p.headers_of({"peer": model, "attempts": 1, "cost": cost})
         return json_response({**found, "model": model}, headers)
 
     async def _passed(self, name: str, path: str, sent: Sent, check: Callable[[Body], None]) -> Body:
@@ -410,7 +398,7 @@ _EVERY = 1.0  # seconds between comments
 
 
 async def passed_on(
-    calls: Calls, stream: EventStream, stamp: Stamp, charge: Callable[[], Awaitable[None]] | None = None
+    calls: Calls, stream: EventStream, stamp: p.Stamp, charge: Callable[[], Awaitable[None]] | None = None
 ) -> AsyncIterator[bytes]:
     """The peer's events under our names; an error in the middle is an event too."""
     request, protocol, summary = calls.request, calls.request.protocol, stamp.summary
@@ -472,7 +460,7 @@ async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator
 
 def json_response(body: object, headers: Mapping[str, str]) -> Response:
     """A JSON body."""
-    return Response(encode_json(body), headers=dict(headers), media_type="application/json")
+    return Response(p.encode_json(body), headers=dict(headers), media_type="application/json")
 
 
 class EventResponse(StreamingResponse):
@@ -508,18 +496,18 @@ class EventResponse(StreamingResponse):
 async def _by_name(calls: Calls, peer: str) -> Response:
     """Pass a request through to the peer that it names: nothing is decided and nothing is recorded."""
     await calls.able([peer])
-    request, stamp = calls.request, Stamp(None, peer)
+    request, stamp = calls.request, p.Stamp(None, peer)
     try:
         if request.stream:
             stream = await calls.stream(peer)
-            headers = headers_of({"peer": peer, "attempts": calls.attempts})
+            headers = p.headers_of({"peer": peer, "attempts": calls.attempts})
             return EventResponse(
                 passed_on(calls, stream, stamp), headers, stream.aclose, calls.seconds_left()
             )
         answer = await calls.complete(peer)
     except UpstreamError as error:
         raise error.refused() from error
-    headers = headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
+    headers = p.headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
     return json_response(request.protocol.stamped(answer, stamp), headers)
 
 
@@ -557,11 +545,11 @@ async def _routed_stream(turn: Turn, decision: Decision, stream: EventStream) ->
         await stream.aclose()
         raise
     stamp, charge = (
-        Stamp(turn.id, stream.peer.name, summary, turn.kept),
+        p.Stamp(turn.id, stream.peer.name, summary, turn.kept),
         partial(turn.charge, decision, stream.peer.name),
     )
     events = passed_on(turn.calls, stream, stamp, charge)
-    headers = headers_of(summary, without="cost")
+    headers = p.headers_of(summary, without="cost")
     return EventResponse(events, headers, stream.aclose, turn.calls.seconds_left())
 
 

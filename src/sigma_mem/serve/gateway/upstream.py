@@ -29,22 +29,10 @@ from sigma_mem.errors import SigmaMemError
 from sigma_mem.events import Answer
 from sigma_mem.serve.config import Upstream, is_no_servers
 from sigma_mem.serve.failures import RefusedError
+from sigma_mem.serve.gateway import protocol as p
 from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.messages import MESSAGES
-from sigma_mem.serve.gateway.protocol import (
-    UNREADABLE,
-    Body,
-    Delta,
-    Protocol,
-    Request,
-    Text,
-    Usage,
-    bad_request,
-    clean_unicode,
-    decode_json,
-    encode_json,
-    mapping,
-)
+from sigma_mem.serve.gateway.protocol import Body, Protocol, Request, bad_request, mapping
 from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.telemetry import model_span, note_usage
 
@@ -105,14 +93,14 @@ def words_in(raw: bytes, secrets: Iterable[str]) -> str:
     ''
     """
     try:
-        found = decode_json(raw)
+        found = p.decode_json(raw)
     except ValueError:
         return ""
     error = found.get("error") if isinstance(found, dict) else None
     said = error.get("message") if isinstance(error, dict) else error or mapping(found).get("detail")
     if not isinstance(said, str) or _QUOTES.search(said) or any(secret in said for secret in secrets):
         return ""
-    return clean_unicode(" ".join(said.split())[:_LONGEST_WORDS])
+    return p.clean_unicode(" ".join(said.split())[:_LONGEST_WORDS])
 
 
 class UpstreamPeer:
@@ -227,7 +215,7 @@ class UpstreamPeer:
             headers[name] = f"Bearer {self._key}" if name == "authorization" else self._key
         return await self._session().post(
             f"{self._base}/{path}",
-            data=encode_json(sent.body),
+            data=p.encode_json(sent.body),
             headers=headers,
             timeout=self._timeout,
             allow_redirects=False,
@@ -270,7 +258,7 @@ async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
 def _object(raw: bytes | str, check: Callable[[Body], object], name: str) -> Body:
     """A JSON object that passes a check, as every answer and event is."""
     try:
-        found = decode_json(raw)
+        found = p.decode_json(raw)
     except ValueError:
         raise UpstreamError(name, "sent what is no JSON") from None
     try:
@@ -466,7 +454,7 @@ class Circuit:
         return wait
 
 
-def price_of(upstream: Upstream, usage: Usage) -> float:
+def price_of(upstream: Upstream, usage: p.Usage) -> float:
     """What a call cost at the upstream's prices, which are those of a million tokens."""
     fresh = max(0, usage.input - usage.cached) * upstream.input_price
     return (fresh + usage.cached * upstream.cached + usage.output * upstream.output_price) / 1e6
@@ -491,7 +479,7 @@ def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
             body = protocol.request(request.protocol.prompt(body, lost.append), lost.append)
             allowed = lost if "*" in upstream.may_lose else upstream.may_lose
             lost = [what for what in dict.fromkeys(lost) if what not in allowed]
-        except UNREADABLE:
+        except p.UNREADABLE:
             lost = [f"what is no request of {request.protocol.name}"]
     if upstream.system:
         body = protocol.with_system(body, upstream.system)
@@ -593,7 +581,7 @@ class Calls:
 
     async def events(self, stream: EventStream) -> AsyncIterator[Body]:
         """A stream's events in the client's protocol; UpstreamError if it breaks off."""
-        usage, spoken, protocol, name = Usage(), stream.protocol, self.request.protocol, stream.peer.name
+        usage, spoken, protocol, name = p.Usage(), stream.protocol, self.request.protocol, stream.peer.name
         reader, writer = spoken.reader(spoken), protocol.writer(self.request.body)
         async for event in stream:
             if (more := spoken.usage(event)) is not None:
@@ -601,7 +589,7 @@ class Calls:
                 self.spent(stream.peer, usage)
             if spoken is protocol:
                 if self.wants_text:
-                    with suppress(*UNREADABLE):
+                    with suppress(*p.UNREADABLE):
                         self._keep_texts(name, reader.feed(event))
                 yield self._with_items_kept(name, event, spoken)
                 continue
@@ -610,23 +598,23 @@ class Calls:
                 self._keep_texts(name, deltas)
                 for written in [each for delta in deltas for each in writer.write(delta)]:
                     yield self._with_items_kept(name, written, spoken)
-            except UNREADABLE as error:
+            except p.UNREADABLE as error:
                 raise UpstreamError(name, "sent a stream that cannot be read") from error
         if spoken is not protocol:
             for written in writer.write(reader.end()):
                 yield self._with_items_kept(name, written, spoken)
 
-    def _keep_texts(self, name: str, deltas: Iterable[Delta]) -> None:
+    def _keep_texts(self, name: str, deltas: Iterable[p.Delta]) -> None:
         for delta in deltas:
-            if self.wants_text and isinstance(delta, Text):
-                self.texts[name] = self.texts.get(name, "") + clean_unicode(delta.text)
+            if self.wants_text and isinstance(delta, p.Text):
+                self.texts[name] = self.texts.get(name, "") + p.clean_unicode(delta.text)
 
     def _with_items_kept(self, name: str, event: Body, spoken: Protocol) -> Body:
         if event.get("type") == "response.output_item.done":
             self.keep(name, event.get("item"), spoken)
         return event
 
-    def spent(self, peer: UpstreamPeer, usage: Usage | None) -> None:
+    def spent(self, peer: UpstreamPeer, usage: p.Usage | None) -> None:
         """A peer reported its usage."""
         if usage is None:
             return
