@@ -35,15 +35,10 @@ Need = Role | Literal["nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a route asks of who calls it.
+    """What a route asks of who calls it; for "nobody" anyone may, also without a key.
 
-    Attributes
-    ----------
-    role : {"read", "write", "admin", "nobody"}
-        "nobody": anyone may call, also without a key.
-    everywhere : bool
-        Whether the role must hold in all namespaces. If not, it must hold in the namespace of the path
-        or, on a route without one, in some namespace: the route then looks itself.
+    The role must hold in all namespaces (`everywhere`), in the namespace of the path or, on a route without
+    one, in some namespace: the route then looks itself.
     """
 
     role: Need
@@ -158,17 +153,7 @@ _OF_EVERY_RESPONSE = (
 
 
 class Guard:
-    """The outermost application: refuses what no route should see, and finds out who calls.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What it guards.
-    config : ServerConfig
-    keys : KeyRing
-    metrics : Metrics
-        Where requests are counted.
-    """
+    """The outermost application: refuses what no route should see, finds out who calls, counts requests."""
 
     def __init__(
         self,
@@ -185,7 +170,7 @@ class Guard:
         self._open = not config.needs_keys and not config.keys
         self._hosts = allowed_hosts(config)
         self._origins = frozenset(config.allowed_origins)
-        self._request_id = _RequestIds()
+        self._boot, self._count = secrets.token_hex(5), count(1)  # to ask for chance every time costs more
         self._rate = RateLimit(config.limits.rate, clock)
         self._refused = RateLimit(config.limits.refused_rate, clock)
         self._held = LoopTime(clock)
@@ -229,6 +214,13 @@ class Guard:
         finally:
             self._metrics.running -= 1
             self._report(scope, status or 500, self._clock() - begun, request_id)
+
+    def _request_id(self, scope: Scope) -> str:
+        """The caller's own id of a request if it is harmless, else one that no other request has."""
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                return str(value.decode())
+        return f"{self._boot}-{next(self._count):x}"
 
     def _report(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         """Count a request, and log it."""
@@ -381,19 +373,6 @@ class LoopTime:
     def is_spent(self, caller: str | None) -> bool:
         """Whether a caller has to wait before the next long body."""
         return caller is not None and not self._left.take(caller, 0.0)
-
-
-class _RequestIds:
-    """Ids of requests: the caller's own if it is harmless, else one that no other request has."""
-
-    def __init__(self) -> None:
-        self._boot, self._count = secrets.token_hex(5), count(1)  # to ask for chance every time costs more
-
-    def __call__(self, scope: Scope) -> str:
-        for name, value in scope["headers"]:
-            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-                return str(value.decode())
-        return f"{self._boot}-{next(self._count):x}"
 
 
 def allowed_hosts(config: ServerConfig) -> frozenset[str]:

@@ -48,33 +48,15 @@ LOCAL = Principal("default", {EVERYWHERE: "admin"})  # who calls a service on lo
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Principal):
     """A key as it is kept: never the key itself, only the hash of all of it."""
 
-    name: str
     digest: str  # SHA-256, hexadecimal; a key is 256 random bits, so that a slow hash would add nothing
-    grants: Mapping[str, Role]
     created: float
-
-    @property
-    def principal(self) -> Principal:
-        """The holder."""
-        return Principal(self.name, self.grants)
-
-
-def digest_of(key: str) -> str:
-    """The hash under which a key is kept: of the whole key."""
-    return hashlib.sha256(key.encode()).hexdigest()
 
 
 class KeyRing:
-    """The keys of a file, read again when it changes, so that a removed key stops working within a second.
-
-    Parameters
-    ----------
-    path : path, optional
-        None for a service without keys.
-    """
+    """The keys of a file, if there is one, read again when it changes, so within a second."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None, clock: Callable[[], float] = time.monotonic
@@ -85,7 +67,6 @@ class KeyRing:
         self._stamp: tuple[int, int, int] | None = None
         self._looked = -_LOOK_EVERY
         self._keys: tuple[ApiKey, ...] = ()
-        self._principals: tuple[tuple[bytes, Principal], ...] = ()
         self._refresh()
 
     @property
@@ -100,11 +81,11 @@ class KeyRing:
         InputError while the file cannot be read: then nobody does.
         """
         self._refresh()
-        given = digest_of(key).encode()
+        given = hashlib.sha256(key.encode()).hexdigest().encode()
         found = None
-        for digest, principal in self._principals:
-            if hmac.compare_digest(digest, given):
-                found = principal
+        for known in self._keys:
+            if hmac.compare_digest(known.digest.encode(), given):
+                found = known
         return found
 
     def _refresh(self) -> None:
@@ -121,9 +102,8 @@ class KeyRing:
             else:
                 stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
             if stamp != self._stamp:
-                self._keys, self._principals, self._stamp = (), (), None  # unless it can be read
+                self._keys, self._stamp = (), None  # unless it can be read
                 self._keys = () if stamp is None else read_keys(self._path)
-                self._principals = tuple((key.digest.encode(), key.principal) for key in self._keys)
                 self._stamp = stamp
             self._looked = now
 
@@ -133,7 +113,7 @@ def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8"))["keys"]
         return tuple(
-            ApiKey(str(e["name"]), str(e["digest"]), _checked_grants(e["grants"]), float(e["created"]))
+            ApiKey(str(e["name"]), _checked_grants(e["grants"]), str(e["digest"]), float(e["created"]))
             for e in entries
         )
     except FileNotFoundError:
@@ -153,7 +133,7 @@ def add_key(path: str | os.PathLike[str], name: str, grants: Mapping[str, str], 
             f"a key's name is {name!r}; expected letters, digits and . _ @ -, and none of {list(_RESERVED)}"
         )
     key = f"sm-{secrets.token_urlsafe(32)}"
-    added = ApiKey(name, digest_of(key), _checked_grants(grants), now)
+    added = ApiKey(name, _checked_grants(grants), hashlib.sha256(key.encode()).hexdigest(), now)
     with _one_change(path):
         keys = read_keys(path)
         if any(known.name == name for known in keys):

@@ -31,7 +31,7 @@ from sigma_mem.serve.routes import OpenPanels
 from sigma_mem.serve.schemas import Name, Text, request_model
 from sigma_mem.session import Explanation, SigmaMem, TrustByPeer
 from sigma_mem.session.panel import Panel
-from sigma_mem.wire import finite, to_plain
+from sigma_mem.wire import SentTrust, finite, to_plain
 
 require("mcp", extra="mcp", purpose="the Model Context Protocol")
 
@@ -174,15 +174,6 @@ class ExplanationBody(BaseModel):
     text: str = Field(description="The same in words.")
 
 
-class TrustBody(BaseModel):
-    """How far each peer can be trusted."""
-
-    events: int
-    votes: float | None = Field(description="Independent votes that an agreement of all peers is worth.")
-    peers: dict[str, dict[str, Any]]
-    topics: dict[str, dict[str, dict[str, Any]]]
-
-
 class PeerBody(BaseModel):
     """A peer, how often it is right, and on how many labels."""
 
@@ -197,23 +188,12 @@ class PeersBody(BaseModel):
     peers: list[PeerBody]
 
 
-class FeedbackBody(BaseModel):
-    """Feedback as it was taken; it is on disk."""
-
-    id: str
-    event: str
-    labels: dict[str, float]
-    source: str
-    time: float
-    amends: bool
-
-
 # What a tool's result looks like; any other is an object.
-RESULTS: Mapping[type, type[BaseModel]] = {
+RESULTS: Mapping[type, type] = {
     Decision: DecisionSummary,
     Explanation: ExplanationBody,
-    TrustByPeer: TrustBody,
-    Feedback: FeedbackBody,
+    TrustByPeer: SentTrust,
+    Feedback: Feedback,
 }
 
 
@@ -455,11 +435,5 @@ class McpEndpoint:
 
 
 def serve_stdio(mem: SigmaMem, namespace: str, source: str) -> None:
-    """Serve until standard input ends.
-
-    Parameters
-    ----------
-    source : str
-        Under which name feedback is taken.
-    """
+    """Serve until standard input ends; feedback is taken under the name `source`."""
     MemoryServer(FileMemory(mem, namespace, source)).run("stdio")

@@ -111,12 +111,8 @@ class ServedMemory:
     them, so all go to threads.
 
     While the store is away, calls are refused at once, except those of the gateway (`from_state`), which need
-    the state in memory only. Its decisions wait in a queue, and are appended in order when the store is back.
-
-    Attributes
-    ----------
-    unrecorded : deque of Unrecorded
-        Decisions that wait for the store.
+    the state in memory only. Its decisions wait in a queue (`unrecorded`), and are appended in order when the
+    store is back.
     """
 
     def __init__(self, namespace: str, mem: _ServiceMem, memories: "Memories") -> None:
@@ -294,10 +290,7 @@ class ServedMemory:
 class Memories:
     """All namespaces of the configured store.
 
-    Attributes
-    ----------
-    alarm : callable
-        Gets the kind of an alarm, the namespace, whom it is about, and a sentence; an empty one ends it.
+    `alarm` gets the kind of an alarm, the namespace, whom it is about, and a sentence; an empty one ends it.
     """
 
     def __init__(self, config: ServerConfig, metrics: Metrics | None = None) -> None:
