@@ -1,12 +1,10 @@
 """Plain routes: the same answers as the framework's, and the same refusals."""
 
-import json
-
 import openai
 import pytest
 from fastapi.routing import APIRoute
 
-from serve.conftest import LOCAL, bearer, served
+from serve.conftest import served
 from serve.gateway.conftest import ASK, ask, starter
 from serve.gateway.upstreams import says
 
@@ -41,8 +39,7 @@ def start():
 
 @pytest.fixture
 def http(framework):
-    with served() as http:
-        assert http.put(AT, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+    with served(peers=["ann", "bob"]) as http:
         framework.clear()
         yield http
 
@@ -102,33 +99,12 @@ def test_a_namespace_that_no_memory_can_have_is_refused(http, framework):
 def test_the_gateway_reads_its_requests_itself(start, framework):
     gateway = start({"ann": says("391")})
     assert ask(gateway).model == "ann"
-    chunks = list(gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True))
+    chunks = list(gateway.create(model="sigma-mem", messages=ASK, stream=True))
     assert chunks[-1].choices[0].finish_reason == "stop"
     assert gateway.client.embeddings.create(model="ann", input="cat", encoding_format="float").data
     with pytest.raises(openai.NotFoundError):
         ask(gateway, model="nobody")
     assert framework == []
-
-
-def test_a_namespace_is_opened_by_its_first_request(tmp_path):
-    path = str(tmp_path / "memory.db")
-    with served(path=path) as http:
-        assert http.put(AT, json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
-    with served(path=path) as http:
-        assert http.post(f"{AT}/route", json={"question": "?"}).status_code == 200
-
-
-def test_the_gate_stands_before_plain_routes_too(locked_service, keys):
-    asked = {"json": {"question": "?"}}
-    status = {
-        name: locked_service.post("/v1/memory/mine/route", headers=bearer(keys[name]), **asked).status_code
-        for name in ("read", "write")
-    }
-    assert status == {"read": 403, "write": 200}
-    assert locked_service.post("/v1/memory/mine/route", **asked).status_code == 401
-    theirs = locked_service.post("/v1/memory/theirs/route", headers=bearer(keys["write"]), **asked)
-    assert theirs.status_code == 404
-    assert LOCAL not in json.dumps(theirs.json())
 
 
 def test_the_log_says_which_namespace_a_request_to_the_gateway_meant(caplog):

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from inspect import Parameter, Signature
 from secrets import token_hex
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -188,12 +188,18 @@ class PeersBody(BaseModel):
     peers: list[PeerBody]
 
 
+def _model(sent: type) -> type[BaseModel]:
+    """A dataclass as a model: the SDK describes results of no other class."""
+    fields: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(sent).items()}
+    return create_model(sent.__name__, __doc__=sent.__doc__, **fields)
+
+
 # What a tool's result looks like; any other is an object.
-RESULTS: Mapping[type, type] = {
+RESULTS: Mapping[type, type[BaseModel]] = {
     Decision: DecisionSummary,
     Explanation: ExplanationBody,
-    TrustByPeer: SentTrust,
-    Feedback: Feedback,
+    TrustByPeer: _model(SentTrust),
+    Feedback: _model(Feedback),
 }
 
 

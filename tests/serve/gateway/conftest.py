@@ -32,12 +32,13 @@ def memory_of(gateway, namespace="default"):
 
 
 @contextmanager
-def serving(app):
-    """An application behind uvicorn, in a thread; gives its address."""
+def serving(app, limits=None):
+    """An application behind uvicorn, in a thread; gives its address. With limits, it may be any of ASGI."""
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `sigma-mem serve` does
-    bounded = functools.partial(BoundedProtocol, limits=app.state.context.config.limits)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", http=bounded))
+    bounded = functools.partial(BoundedProtocol, limits=limits or app.state.context.config.limits)
+    lifespan = "on" if limits is None else "off"
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan=lifespan, http=bounded))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -67,7 +68,10 @@ def starter():
             client = stack.enter_context(
                 openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120.0)
             )
-            return SimpleNamespace(url=url, client=client, context=app.state.context, servers=servers)
+            create, raw = client.chat.completions.create, client.chat.completions.with_raw_response.create
+            return SimpleNamespace(
+                url=url, client=client, create=create, raw=raw, context=app.state.context, servers=servers
+            )
 
         yield begin
 

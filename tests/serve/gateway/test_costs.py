@@ -22,7 +22,7 @@ def test_what_a_call_cost_is_in_the_ledger(start, model):
 
 def test_a_stream_is_charged_at_its_end(start):
     gateway = start({"ann": says("391")}, peers={"ann": CHEAP})
-    chunks = list(gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True))
+    chunks = list(gateway.create(model="sigma-mem", messages=ASK, stream=True))
     assert memory_of(gateway).spent().total == pytest.approx(CALL)
     assert memory_of(gateway).decision(chunks[0].id).cost == pytest.approx(CALL)
 

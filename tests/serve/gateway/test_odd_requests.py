@@ -46,6 +46,8 @@ def failure(protocol, response):
 def test_a_wrong_model_and_an_empty_conversation_are_refused(three, protocol):
     wrong = post(three, protocol, model="gpt-5")
     assert wrong.status_code == 404
+    if protocol == "messages":
+        assert wrong.json()["error"]["type"] == "not_found_error"
     assert "GET /v1/models lists the models" in failure(protocol, wrong)
     empty = post(three, protocol, **{"input" if protocol == "responses" else "messages": []})
     assert empty.status_code == 400

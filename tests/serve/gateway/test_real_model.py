@@ -83,7 +83,7 @@ def gateway(smollm2_server):
 
 def create(gateway, question, **more):
     options = more.pop("options", {})
-    return gateway.client.chat.completions.create(
+    return gateway.create(
         model=more.pop("model", "sigma-mem"),
         messages=[{"role": "user", "content": question}],
         max_tokens=8,
