@@ -8,10 +8,12 @@ import threading
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
+import anthropic
 import openai
 import pytest
 import uvicorn
 
+from serve.gateway.speakers import speaks
 from serve.gateway.upstreams import says, upstream
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig, Upstream
@@ -69,8 +71,19 @@ def starter():
                 openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120.0)
             )
             create, raw = client.chat.completions.create, client.chat.completions.with_raw_response.create
+
+            def claude(**options):
+                given = {"api_key": "none", **options}
+                return stack.enter_context(anthropic.Anthropic(base_url=url, max_retries=0, **given))
+
             return SimpleNamespace(
-                url=url, client=client, create=create, raw=raw, context=app.state.context, servers=servers
+                url=url,
+                client=client,
+                create=create,
+                raw=raw,
+                claude=claude,
+                context=app.state.context,
+                servers=servers,
             )
 
         yield begin
@@ -90,6 +103,15 @@ def start():
     with starter() as begin:
         begin.fresh = starter
         yield begin
+
+
+@pytest.fixture(scope="module")
+def three():
+    """One upstream for each protocol, for tests that do not ask what was learned before."""
+    peers = {spoken: {"protocols": (spoken,)} for spoken in ("chat", "messages", "responses")}
+    others = {spoken: speaks(spoken, "391") for spoken in ("messages", "responses")}
+    with starter() as begin:
+        yield begin({"chat": says("391"), **others}, peers=peers)
 
 
 @pytest.fixture(scope="module")

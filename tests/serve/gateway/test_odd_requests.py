@@ -3,23 +3,13 @@
 import httpx2
 import pytest
 
-from serve.gateway.conftest import starter
 from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import breaks_off, says
+from serve.gateway.upstreams import breaks_off
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 PATHS = {"chat": "chat/completions", "messages": "messages", "responses": "responses"}
 CALLS = [("call_1", "add", {"a": 1}), ("call_2", "add", {"a": 2})]
 TOOL = {"type": "object", "properties": {"a": {"type": "integer"}}}
-
-
-@pytest.fixture(scope="module")
-def three():
-    peers = {spoken: {"protocols": (spoken,)} for spoken in PATHS}
-    with starter() as begin:
-        yield begin(
-            {"chat": says("4"), **{s: speaks(s, "4") for s in ("messages", "responses")}}, peers=peers
-        )
 
 
 def post(gateway, protocol, among=None, **fields):

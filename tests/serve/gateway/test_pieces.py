@@ -107,23 +107,6 @@ def test_what_an_answer_says():
     assert of(tool_calls=[one]) == of(tool_calls=[other])
 
 
-def test_a_whole_completion_as_chunks():
-    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    whole = {
-        "id": ID,
-        "model": "ann",
-        "choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": [call]}}],
-        "usage": {"total_tokens": 3},
-        "sigma_mem": {"peer": "ann"},
-    }
-    said, ended, used = CHAT.events(whole)
-    assert said["choices"][0]["delta"]["tool_calls"] == [{"index": 0, **call}]
-    assert said["sigma_mem"] == {"peer": "ann"}
-    assert ended["choices"][0] == {"index": 0, "delta": {}, "finish_reason": "stop"}
-    assert (used["choices"], used["usage"]) == ([], {"total_tokens": 3})
-    assert {chunk["object"] for chunk in (said, ended, used)} == {"chat.completion.chunk"}
-
-
 @given(st.text(min_size=1), st.sampled_from(["chatcmpl-", "msg_", "resp_"]))
 def test_marks_come_off_again(own, prefix):
     response = f"{prefix}5f2b8a9c0d1e2f3a4b5c6d7e"
