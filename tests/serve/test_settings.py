@@ -41,10 +41,7 @@ APPLIED = {
     "shutdown_seconds": "1.0",
     "alarms.every": "5.0",
     "alarms.daily_budget": "3.0",
-    **{
-        f"limits.{each.name}": "7.0" if isinstance(each.default, float) else "7"
-        for each in fields(RequestLimits)
-    },
+    **{f"limits.{f.name}": "7.0" if isinstance(f.default, float) else "700" for f in fields(RequestLimits)},
 }
 REFUSED = {
     "trusted": '["ci"]',
