@@ -1,7 +1,6 @@
 """Alarms: what rings, whom it names, and what webhooks get."""
 
 import hmac
-import json
 import logging
 import time
 from base64 import b64decode, b64encode
