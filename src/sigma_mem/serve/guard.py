@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError, error_response, refusal
+from sigma_mem.serve.failures import RefusedError, error_response, refusal, unknown_namespace
 from sigma_mem.serve.keys import EVERYWHERE, LOCAL, KeyRing, Principal, Role
 from sigma_mem.serve.telemetry import Metrics, log_event
 
@@ -72,7 +72,7 @@ def require_role(principal: Principal | None, role: Role, namespace: str) -> Non
         )
     if not principal.may(role, namespace):
         if not principal.may("read", namespace):
-            raise UnknownNamespaceError(namespace)
+            raise unknown_namespace(namespace)
         raise RefusedError(
             403, "forbidden", f"key {principal.name!r} may not {role} in {namespace!r}; use a key that may"
         )

@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import json
 import os
 import re
 import secrets
@@ -12,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 from filelock import FileLock
+from pydantic import Field, TypeAdapter, ValidationError
 
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
@@ -32,7 +32,7 @@ class Principal:
     """The caller that makes a request: the key's name, and what it may do where."""
 
     name: str
-    grants: Mapping[str, Role]  # namespace or "*" → role
+    grants: Annotated[Mapping[str, Role], Field(min_length=1)]  # namespace or "*" → role
 
     def may(self, role: Role, namespace: str) -> bool:
         """Whether it has this role, or a stronger one, in a namespace ("*": in all of them)."""
@@ -53,6 +53,9 @@ class ApiKey(Principal):
 
     digest: str  # SHA-256, hexadecimal; a key is 256 random bits, so that a slow hash would add nothing
     created: float
+
+
+_FILE = TypeAdapter(dict[Literal["keys"], tuple[ApiKey, ...]])
 
 
 class KeyRing:
@@ -111,18 +114,15 @@ class KeyRing:
 def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     """The keys of a file; none if there is no file."""
     try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))["keys"]
-        return tuple(
-            ApiKey(str(e["name"]), _checked_grants(e["grants"]), str(e["digest"]), float(e["created"]))
-            for e in entries
-        )
+        return _FILE.validate_json(Path(path).read_bytes())["keys"]
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise InputError(f"{path}, the file of keys, cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValidationError, KeyError) as error:
+        fault = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it has no keys"
         raise InputError(
-            f"{path} is not a file of keys: {error}; make one with: sigma-mem keys add"
+            f"{path} is not a file of keys: {fault}; make one with: sigma-mem keys add"
         ) from error
 
 
@@ -175,13 +175,9 @@ def _checked_grants(grants: Mapping[str, str]) -> dict[str, Role]:
 
 
 def _write(path: str | os.PathLike[str], keys: tuple[ApiKey, ...]) -> None:
-    entries = [
-        {"name": key.name, "digest": key.digest, "grants": dict(key.grants), "created": key.created}
-        for key in keys
-    ]
     with replace_file(path) as temporary:
         temporary.touch(mode=0o600)
         if hasattr(os, "geteuid") and os.geteuid() == 0:  # the service, which reads it, may be another user
             owner = (Path(path) if Path(path).exists() else Path(path).parent).stat()
             os.chown(temporary, owner.st_uid, owner.st_gid)
-        temporary.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")
+        temporary.write_bytes(_FILE.dump_json({"keys": keys}, indent=1))

@@ -77,12 +77,9 @@ def log_event(message: str, **fields: object) -> None:
 
 
 class Audit:
-    """What was written, and by which key: one JSON object a line. Others may rotate the file meanwhile.
+    """What was written, and by which key: one JSON object a line; nothing without a path.
 
-    Parameters
-    ----------
-    path : str, optional
-        None to keep no audit.
+    Others may rotate the file meanwhile.
     """
 
     def __init__(self, path: str | None) -> None:

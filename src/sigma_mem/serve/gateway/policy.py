@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from sigma_mem.errors import InputError, SigmaMemError, StoreError, UnknownDecisionError, UnrecordedError
-from sigma_mem.events import Answer, Decision
+from sigma_mem.events import Decision
 from sigma_mem.ledger.lines import Body as LineBody
 from sigma_mem.ledger.lines import Line
 from sigma_mem.serve.calls import Context
@@ -28,7 +28,6 @@ from sigma_mem.serve.memories import ServedMemory, Unrecorded
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import NewRef
 from sigma_mem.session.judgement import Judge
-from sigma_mem.session.panel import Panel
 
 # ---- one request
 
@@ -639,17 +638,13 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
         completion, answer = await _completed(calls, peer), None
         if completion is not None:
             completions[peer], answer = completion, turn.request.protocol.answer(completion)
-        await turn.memory.slow(partial(_add, panel, peer, answer))
+        await turn.memory.slow(lambda mem: panel.add(peer, answer))  # noqa: B023
     if not completions:
         raise calls.nobody()
     decision = panel.decision
     chosen = decision.peer if decision.peer in completions else None
     served = chosen or best_first(list(completions), decision.probs)[0]
     return await turn.reply(decision, served, completions[served])
-
-
-def _add(panel: Panel, peer: str, answer: Answer | str | None, mem: SigmaMem) -> bool:
-    return panel.add(peer, answer)
 
 
 # ---- costs
