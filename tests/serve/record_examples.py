@@ -95,10 +95,8 @@ def main():
 
     peers = {peer: says(answer) for peer, answer in ANSWERS.items()}
     with starter() as start, httpx2.Client(base_url=start(peers).url) as http:
-        FILE.write_text(
-            json.dumps([readable(call) for call in play(http) if is_recorded(call)], indent=1) + "\n",
-            encoding="utf-8",
-        )
+        calls = [json.dumps(readable(call)) for call in play(http) if is_recorded(call)]
+    FILE.write_text("[\n" + ",\n".join(calls) + "\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -349,9 +349,8 @@ class Memories:
             found = await self._once(namespace, lambda: self._served(namespace, peers, rank=rank, **options))
         else:
             found = await self.get(namespace)
-        _check_same(
-            found, {"peers": tuple(peers), "rank": rank, **wanted}
-        )  # another request may have made it
+        # Another request may have made it.
+        _check_same(found, {"peers": tuple(peers), "rank": rank, **wanted})
         return found
 
     async def prepare(self, namespace: str, upstreams: Sequence[Upstream]) -> ServedMemory:
