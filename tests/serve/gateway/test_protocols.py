@@ -22,8 +22,8 @@ def only(protocol):
     return {"protocols": (protocol,)}
 
 
-def one(protocol, text="391", **more):
-    return says(text) if protocol == "chat" else speaks(protocol, text, **more)
+def one(protocol, text):
+    return says(text) if protocol == "chat" else speaks(protocol, text)
 
 
 def narrowed(peer):
