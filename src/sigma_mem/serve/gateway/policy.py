@@ -1,7 +1,7 @@
 """What happens with a request: a route, a vote, peers asked in turn, or the peer that it names."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,6 @@ from sigma_mem.events import Decision
 from sigma_mem.ledger.lines import Body as LineBody
 from sigma_mem.ledger.lines import Line
 from sigma_mem.serve.calls import Context
-from sigma_mem.serve.config import Upstream
 from sigma_mem.serve.failures import RefusedError, refusal
 from sigma_mem.serve.gateway import protocol as p
 from sigma_mem.serve.gateway.chat import CHAT
@@ -195,7 +194,8 @@ class Policy:
         self._broken: set[str] = set()
         for name in self.pool.peers:
             context.metrics.circuit_open.labels(name).set(False)
-        self._pricing = Pricing(upstreams)
+        self._priced = [upstream for upstream in upstreams if upstream.has_price]
+        self._told: dict[str, tuple[str, ...]] = {}  # the peers of each memory that was told their prices
         config = context.config
         self._modes = [topic for topic in config.topics if topic.mode]
         self._usual = config.usual or (upstreams[0].name if upstreams else "")
@@ -242,8 +242,8 @@ class Policy:
         turn.on_settled = partial(self._conversations.remember, trail)
         if context.config.signals:
             await self._signals.learn(memory, request, *self._conversations.answered(trail))
-        if self._pricing.priced:
-            await self._pricing.tell(memory, turn.peers)
+        if self._priced:
+            await self._tell_prices(memory, peers)
         explore = context.config.explore if request.options.explore is None else request.options.explore
         stays = None
         if request.in_loop or request.earlier or holder:
@@ -265,6 +265,23 @@ class Policy:
         if request.stream:
             return await events_when_there(answer, calls)
         return json_response(*await answer)
+
+    async def _tell_prices(self, memory: ServedMemory, peers: tuple[str, ...]) -> None:
+        """Tell a memory once what its peers cost; prices that the configuration leaves out stay."""
+
+        def set_prices(mem: SigmaMem) -> None:
+            for upstream in self._priced:
+                if upstream.name in mem.peers:
+                    prices = upstream.input_price / 1e6, upstream.output_price / 1e6
+                    mem.set_price(upstream.name, per_input_token=prices[0], per_output_token=prices[1])
+
+        if self._told.get(memory.namespace) != peers and not memory.is_away:
+            try:
+                await memory.slow(set_prices)
+            except StoreError as error:
+                await memory.lose(error)
+                return
+            self._told[memory.namespace] = peers
 
     def _mode(self, topic: str | list[str] | None) -> tuple[str, str]:
         """The mode of a request with these topics, and the peer that serves if it names none."""
@@ -648,33 +665,6 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
 
 
 # ---- costs
-
-
-class Pricing:
-    """Tells a memory what its peers cost, once; prices that the configuration leaves out stay."""
-
-    def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self.priced = [upstream for upstream in upstreams if upstream.has_price]
-        self._told: dict[str, tuple[str, ...]] = {}
-
-    async def tell(self, memory: ServedMemory, peers: tuple[str, ...]) -> None:
-        """Set the prices of this memory's peers, unless that was done for the same pool."""
-        if self._told.get(memory.namespace) != peers and not memory.is_away:
-            try:
-                await memory.slow(self._set_prices)
-            except StoreError as error:
-                await memory.lose(error)
-                return
-            self._told[memory.namespace] = peers
-
-    def _set_prices(self, mem: SigmaMem) -> None:
-        for upstream in self.priced:
-            if upstream.name in mem.peers:
-                mem.set_price(
-                    upstream.name,
-                    per_input_token=upstream.input_price / 1e6,
-                    per_output_token=upstream.output_price / 1e6,
-                )
 
 
 def expected_costs(mem: SigmaMem, question: str) -> dict[str, float]:

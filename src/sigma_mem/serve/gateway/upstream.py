@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -463,6 +463,7 @@ def price_of(upstream: Upstream, usage: p.Usage) -> float:
 # ---- all calls for one request
 
 
+_ITEM = "response.output_item.done"  # the event that holds a whole item
 Keep = Callable[[str, object, bool], None]  # of a peer, an item, and whether it was translated
 _PROTOCOLS: dict[str, Protocol] = {each.name: each for each in (CHAT, MESSAGES, RESPONSES)}
 
@@ -545,10 +546,8 @@ class Calls:
         """A peer's whole answer."""
         (peer, sent), protocol = self._call(name), self.request.protocol
         try:
-            body = dict(sent.body)
-            body.pop("stream", None)
-            body.pop("stream_options", None)
-            whole = Sent(sent.protocol, body, sent.headers)
+            body = {key: sent.body[key] for key in sent.body if key not in ("stream", "stream_options")}
+            whole = replace(sent, body=body)
             answer = await peer.post(sent.protocol.path, whole, sent.protocol.check, self._ends)
         except UpstreamError as error:
             self.failures[name] = error
@@ -559,14 +558,9 @@ class Calls:
         if self.wants_text and (said := protocol.answer(answer)) is not None:
             self.texts[name] = said.text if isinstance(said, Answer) else said
         for item in answer["output"] if self._keep is not None else ():
-            self.keep(name, item, sent.protocol)
+            self._kept(name, {"type": _ITEM, "item": item}, sent.protocol)
         self.usages.append(answer.get("usage"))
         return answer
-
-    def keep(self, peer: str, item: object, spoken: Protocol) -> None:
-        """Keep an item of an answer, if the client may refer to it."""
-        if self._keep is not None:
-            self._keep(peer, item, spoken is not self.request.protocol)
 
     async def stream(self, name: str) -> EventStream:
         """A peer's answer in events, once the first one is there."""
@@ -574,7 +568,7 @@ class Calls:
         translated = sent.protocol is not self.request.protocol
         body = sent.protocol.streaming(sent.body, usage=translated or peer.has_price)
         try:
-            return await peer.stream(Sent(sent.protocol, body, sent.headers), self._ends)
+            return await peer.stream(replace(sent, body=body), self._ends)
         except UpstreamError as error:
             self.failures[name] = error
             raise
@@ -591,27 +585,28 @@ class Calls:
                 if self.wants_text:
                     with suppress(*p.UNREADABLE):
                         self._keep_texts(name, reader.feed(event))
-                yield self._with_items_kept(name, event, spoken)
+                yield self._kept(name, event, spoken)
                 continue
             try:
                 deltas = list(reader.feed(event))
                 self._keep_texts(name, deltas)
                 for written in [each for delta in deltas for each in writer.write(delta)]:
-                    yield self._with_items_kept(name, written, spoken)
+                    yield self._kept(name, written, spoken)
             except p.UNREADABLE as error:
                 raise UpstreamError(name, "sent a stream that cannot be read") from error
         if spoken is not protocol:
             for written in writer.write(reader.end()):
-                yield self._with_items_kept(name, written, spoken)
+                yield self._kept(name, written, spoken)
 
     def _keep_texts(self, name: str, deltas: Iterable[p.Delta]) -> None:
         for delta in deltas:
             if self.wants_text and isinstance(delta, p.Text):
                 self.texts[name] = self.texts.get(name, "") + p.clean_unicode(delta.text)
 
-    def _with_items_kept(self, name: str, event: Body, spoken: Protocol) -> Body:
-        if event.get("type") == "response.output_item.done":
-            self.keep(name, event.get("item"), spoken)
+    def _kept(self, peer: str, event: Body, spoken: Protocol) -> Body:
+        """An event; the item that it holds is kept, if the client may refer to it."""
+        if self._keep is not None and event.get("type") == _ITEM:
+            self._keep(peer, event.get("item"), spoken is not self.request.protocol)
         return event
 
     def spent(self, peer: UpstreamPeer, usage: p.Usage | None) -> None:
