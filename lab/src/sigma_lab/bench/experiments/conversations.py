@@ -19,8 +19,8 @@ from sigma_lab.bench.table import Table, about
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations
-from sigma_mem.serve.gateway.turn import CHAT
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance

@@ -1,30 +1,45 @@
-"""The tools: the operations that an agent may call, a panel's second step, and the memories they work on."""
+"""The memory for agents that speak the Model Context Protocol (extra ``[mcp]``).
+
+The tools are the same everywhere: the operations that an agent may call, and a panel's second step. A call
+goes to a file's memory over standard input and output, or to a namespace of the service over HTTP. What is
+refused is one line that a model can act on.
+"""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from inspect import Parameter, Signature
 from secrets import token_hex
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from mcp.server.mcpserver import Context as Call
-from mcp.server.mcpserver import MCPServer
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.fields import FieldInfo
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
-from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
+from sigma_mem import __version__
+from sigma_mem.errors import InputError, SigmaMemError, StoreError, UnknownDecisionError
 from sigma_mem.events import Decision, Feedback
+from sigma_mem.extras import require
 from sigma_mem.operations import ASK, TABLE, Operation
-from sigma_mem.serve.calls import Context, perform
+from sigma_mem.serve.calls import Context, perform, with_kept
 from sigma_mem.serve.failures import RefusedError, refusal
-from sigma_mem.serve.guard import principal_of, require_role
+from sigma_mem.serve.guard import Access, principal_of, require_role
 from sigma_mem.serve.keys import Principal
 from sigma_mem.serve.routes import OpenPanels
 from sigma_mem.serve.schemas import Name, Text, request_model
 from sigma_mem.session import Explanation, SigmaMem, TrustByPeer
 from sigma_mem.session.panel import Panel
-from sigma_mem.wire import finite, to_plain
+from sigma_mem.wire import SentTrust, finite, to_plain
+
+require("mcp", extra="mcp", purpose="the Model Context Protocol")
+
+from mcp.server.mcpserver import Context as Call  # noqa: E402
+from mcp.server.mcpserver import MCPServer  # noqa: E402
+from mcp.server.mcpserver.exceptions import ToolError  # noqa: E402
+from mcp.server.transport_security import TransportSecuritySettings  # noqa: E402
+from mcp.types import CallToolResult, InputRequiredResult, ToolAnnotations  # noqa: E402
 
 # ---- memories: of a file, or the namespaces of the service that a key may use
 
@@ -51,8 +66,7 @@ class FileMemory:
         self, call: AnyCall, operation: Operation[Any, T], namespace: str, given: Mapping[str, Any]
     ) -> T:
         """Call an operation, in a thread; feedback is from the source that the command line named."""
-        kept: dict[str, Any] = {"source": self._source, "wait": False, "judges": ()}
-        arguments = {**given, **{name: kept[name] for name in operation.kept}}
+        arguments = with_kept(operation, given, self._source)
         return await self.write(call, namespace, lambda mem: getattr(mem, operation.name)(**arguments))
 
     async def write(self, call: AnyCall, namespace: str, write: Callable[[SigmaMem], T]) -> T:
@@ -160,15 +174,6 @@ class ExplanationBody(BaseModel):
     text: str = Field(description="The same in words.")
 
 
-class TrustBody(BaseModel):
-    """How far each peer can be trusted."""
-
-    events: int
-    votes: float | None = Field(description="Independent votes that an agreement of all peers is worth.")
-    peers: dict[str, dict[str, Any]]
-    topics: dict[str, dict[str, dict[str, Any]]]
-
-
 class PeerBody(BaseModel):
     """A peer, how often it is right, and on how many labels."""
 
@@ -183,23 +188,18 @@ class PeersBody(BaseModel):
     peers: list[PeerBody]
 
 
-class FeedbackBody(BaseModel):
-    """Feedback as it was taken; it is on disk."""
-
-    id: str
-    event: str
-    labels: dict[str, float]
-    source: str
-    time: float
-    amends: bool
+def _model(sent: type) -> type[BaseModel]:
+    """A dataclass as a model: the SDK describes results of no other class."""
+    fields: dict[str, Any] = {name: (hint, ...) for name, hint in get_type_hints(sent).items()}
+    return create_model(sent.__name__, __doc__=sent.__doc__, **fields)
 
 
 # What a tool's result looks like; any other is an object.
 RESULTS: Mapping[type, type[BaseModel]] = {
     Decision: DecisionSummary,
     Explanation: ExplanationBody,
-    TrustByPeer: TrustBody,
-    Feedback: FeedbackBody,
+    TrustByPeer: _model(SentTrust),
+    Feedback: _model(Feedback),
 }
 
 
@@ -344,3 +344,102 @@ def _open_panel(panels: OpenPanels, mem: SigmaMem, namespace: str, ref: str) -> 
             f"no panel with ref {ref!r} is open here; expected one that ask began; "
             f"call ask with the question and ref {ref!r}"
         ) from error
+
+
+# ---- the server
+
+
+_SHOWN = 80  # characters of what a caller sent
+_INSTRUCTIONS = """\
+Σ-Mem remembers which models or agents (peers) were right on which kind of task.
+Before you hand a task to a peer, call route. With several answers in hand, call decide.
+To ask only as many peers as needed, call ask, then add_answer until next is null.
+Once you know who was right, call feedback with the decision's id: only this teaches the memory."""
+
+
+class MemoryServer(MCPServer[Any]):
+    """The tools, for some memories."""
+
+    def __init__(self, memories: ToolMemories) -> None:
+        root = logging.getLogger()
+        handlers, level = root.handlers[:], root.level
+        super().__init__(
+            "sigma-mem",
+            title="Σ-Mem",
+            instructions=_INSTRUCTIONS,
+            version=__version__,
+            subscriptions=False,
+            log_level="WARNING",
+        )
+        root.handlers[:], root.level = handlers, level  # the SDK sets up the log of the whole program
+        add_tools(self, memories)
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: AnyCall | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool; what it refuses is one line: got, expected, remedy."""
+        known = {tool.name: list(tool.input_schema["properties"]) for tool in await self.list_tools()}
+        if name not in known:
+            raise ToolError(f"got tool {name!r}; expected one of {sorted(known)}")
+        for argument in arguments:
+            if argument not in known[name]:
+                raise ToolError(
+                    f"{name} got an argument {argument[:_SHOWN]!r}; expected some of {known[name]}"
+                )
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_fault(name, error.__cause__)) from error.__cause__
+            if isinstance(error.__cause__, SigmaMemError):
+                raise ToolError(" ".join(str(error.__cause__).split())) from error.__cause__
+            raise
+
+
+def _fault(tool: str, error: ValidationError) -> str:
+    """The first argument that does not fit, in one line."""
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in fault["loc"])
+    got = "nothing" if fault["type"] == "missing" else repr(fault["input"])[:_SHOWN]
+    message = " ".join(str(fault["msg"]).split())
+    return f"{tool} got {got} as {where}; expected: {message}; correct it and call {tool} again"
+
+
+class McpEndpoint:
+    """The protocol's server as an application.
+
+    It keeps no session between requests, so that there is none that another key could take over. Every tool
+    looks itself whether the key may use it: to read is enough to list them.
+    """
+
+    access = Access("read")
+
+    def __init__(self, context: Context) -> None:
+        server = MemoryServer(ServiceMemories(context))
+        server.streamable_http_app(
+            stateless_http=True,
+            json_response=True,
+            max_request_body_size=context.config.limits.body_bytes,
+            transport_security=TransportSecuritySettings(
+                enable_dns_rebinding_protection=False
+            ),  # `Guard` does
+        )
+        self._sessions = server.session_manager
+
+    @property
+    def route(self) -> Route:
+        """Where it is: it takes POST only, since it has nothing to send unasked."""
+        return Route("/mcp", self, methods=["POST"])
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Takes requests while it is entered."""
+        return self._sessions.run()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        await self._sessions.handle_request(scope, receive, send)
+
+
+def serve_stdio(mem: SigmaMem, namespace: str, source: str) -> None:
+    """Serve until standard input ends; feedback is taken under the name `source`."""
+    MemoryServer(FileMemory(mem, namespace, source)).run("stdio")
