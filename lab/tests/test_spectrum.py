@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from sigma_lab.spectrum import (
+from sigma_lab.bench.experiments.theory import (
     eigenvalues,
     signal_to_noise,
     theorem1_bound,

@@ -31,11 +31,10 @@ from sigma_lab.bench.experiments.feedback import (
 )
 from sigma_lab.bench.experiments.panel import panel_table
 from sigma_lab.bench.experiments.poison import poison_table
-from sigma_lab.bench.experiments.theory import simulate_bound, theory_table, weyl_on_stream
+from sigma_lab.bench.experiments.theory import signal_to_noise, simulate_bound, theory_table, weyl_on_stream
 from sigma_lab.bench.league import DEFAULT, ORACLES, row_names
 from sigma_lab.bench.row import row_of
 from sigma_lab.bench.table import Table
-from sigma_lab.spectrum import signal_to_noise
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream

@@ -9,8 +9,8 @@ import pytest
 from madeup import made_up
 from partial import with_absent_peers, with_fractions, without_answers
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import ORACLES, Setup, league, row_names
+from sigma_lab.bench.row import intervals
 from sigma_lab.bench.table import row_values, standing
 from sigma_lab.reveal import Share
 from sigma_mem.decide import READS, Choice

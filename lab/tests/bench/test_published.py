@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sigma_lab.bench.paper.published import figure, paper_center, published
+from sigma_lab.bench.paper.inputs import figure, paper_center, published
 
 OOD = ("PIQA", "MMLU", "OpenBookQA", "SciQ", "BBH", "SuperGLUE")
 PEERS = published()["peer_accuracy"]["ood"]

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from madeup import made_up
 
-from sigma_lab.bench.changes import name_changes
-from sigma_lab.bench.experiments.drift import COMPARED, by_gamma, drift_table, played_conditions
+from sigma_lab.bench.experiments.drift import COMPARED, by_gamma, drift_table, name_changes, played_conditions
 from sigma_lab.bench.league import DEFAULT, ORACLES, row_names
 from sigma_lab.bench.updates import CONDITIONS, draw_pool, ever_more, from_halfway, strongest, updated
 from sigma_mem.errors import InputError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sigma_lab.train.steering import SteeringSettings, train_steering
-from sigma_lab.train.steering.data import EpisodeSettings
-from sigma_lab.train.steering.phi import Stage1Settings
-from sigma_lab.train.steering.run import RunSettings
+from sigma_lab.train import SteeringSettings, train_steering
+from sigma_lab.train.data import EpisodeSettings
+from sigma_lab.train.phi import Stage1Settings
+from sigma_lab.train.run import RunSettings
 from sigma_mem.center.center import Center
 from sigma_mem.center.trained import open_features
 from sigma_mem.streams import Stream

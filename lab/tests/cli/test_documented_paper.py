@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from sigma_lab.collect import recipes
+from sigma_lab.collect import question_sets
 from sigma_mem.cli.app import run
 
 PAGE = (Path(__file__).parents[3] / "docs" / "lab" / "paper.md").read_text(encoding="utf-8")
@@ -110,9 +110,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     made.writer.tokenizer.save_pretrained(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGMA_MEM_CACHE", str(tmp_path / "cache"))
-    for name, parts in recipes.RECIPES.items():
-        small = tuple(recipes.Part(p.dataset, SMALL[name], p.split) for p in parts)
-        monkeypatch.setitem(recipes.RECIPES, name, small)
+    for name, parts in question_sets.RECIPES.items():
+        small = tuple(question_sets.Part(p.dataset, SMALL[name], p.split) for p in parts)
+        monkeypatch.setitem(question_sets.RECIPES, name, small)
     return tmp_path
 
 

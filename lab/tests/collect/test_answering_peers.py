@@ -6,11 +6,9 @@ import json
 
 import pytest
 
-from sigma_lab.collect.cache import AnswerCache, Reply
-from sigma_lab.collect.endpoint import Endpoint
-from sigma_lab.collect.peers import PeerSettings, peer_from, read_peers
-from sigma_lab.collect.requests import RequestWriter, request_key
-from sigma_lab.collect.task_prompts import TaskPrompt, read_task_prompts
+from sigma_lab.collect.answers import AnswerCache, Reply
+from sigma_lab.collect.peers import Endpoint, PeerSettings, RequestWriter, peer_from, read_peers, request_key
+from sigma_lab.collect.questions import TaskPrompt, read_task_prompts
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 

@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import ORACLES, Progress, silent
-from sigma_lab.bench.row import TableRow, correct_at, row_of
+from sigma_lab.bench.row import TableRow, correct_at, intervals, row_of
 from sigma_lab.bench.scores import Pair, Scorer, Scores
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder

@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.bench.bootstrap import Interval, intervals
 from sigma_lab.bench.center import JudgedEvents, better_than_sigma
 from sigma_lab.bench.league import ORACLES, reference_row
-from sigma_lab.bench.row import TableRow
+from sigma_lab.bench.row import Interval, TableRow, intervals
 from sigma_mem.streams import Stream
 
 Rows = Mapping[str, TableRow]

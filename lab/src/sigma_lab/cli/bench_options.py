@@ -283,8 +283,7 @@ class RunOptions:
         domains: Sequence[str] | None = None,
     ) -> Stream:
         """Load streams as one, in the given order."""
-        from sigma_lab.joined import join_streams
-        from sigma_lab.topics import with_topics
+        from sigma_lab.streams import join_streams, with_topics
         from sigma_mem.streams import load_stream
 
         seed = self.seed if self.order == "shuffled" else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sigma_lab.cli.bench_options import CenterRun, numbers_of, show_table
-from sigma_lab.cli.steering_options import SteeringOptions, train_center
+from sigma_lab.cli.train import SteeringOptions, train_center
 from sigma_mem.cli.options import Json, grouped_options, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
@@ -206,7 +206,7 @@ def _planned(
 ) -> "Table":
     """Load every center, count what it would judge, and time a few prompts; nothing is written."""
     from sigma_lab.bench.paper.plan import center_plan, plan_table
-    from sigma_lab.train.steering.run import RunSettings
+    from sigma_lab.train.run import RunSettings
     from sigma_mem.center import Center
     from sigma_mem.center.project import Steering
 

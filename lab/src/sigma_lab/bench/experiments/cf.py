@@ -10,8 +10,7 @@ import numpy as np
 
 from sigma_lab.attack import Partner, counterfactual
 from sigma_lab.bench.center import BenchCenter, merged
-from sigma_lab.bench.league import DEFAULT, Setup, league, reference_row
-from sigma_lab.bench.processes import in_processes
+from sigma_lab.bench.league import DEFAULT, Setup, in_processes, league, reference_row
 from sigma_lab.bench.row import TableRow
 from sigma_lab.bench.table import (
     Rows,

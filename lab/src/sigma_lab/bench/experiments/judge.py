@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 
 from sigma_lab.attack import counterfactual
-from sigma_lab.bench.bootstrap import intervals
-from sigma_lab.bench.league import Setup, memory_choices
-from sigma_lab.bench.processes import in_processes
-from sigma_lab.bench.row import correct_at
+from sigma_lab.bench.league import Setup, in_processes, memory_choices
+from sigma_lab.bench.row import correct_at, intervals
 from sigma_lab.bench.table import Table, about, difference_text, difference_values
 from sigma_lab.bench.verdicts import (
     auc_within,

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup
-from sigma_lab.bench.row import has_answers
+from sigma_lab.bench.row import has_answers, intervals
 from sigma_lab.bench.table import Table, about, difference_text, difference_values
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError

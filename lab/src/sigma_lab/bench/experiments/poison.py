@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup, rows_of
 from sigma_lab.bench.play import Choices, MemoryPlayer, play
-from sigma_lab.bench.row import Present
+from sigma_lab.bench.row import Present, intervals
 from sigma_lab.bench.table import Table, about, difference_values
 from sigma_lab.bench.updates import strongest
 from sigma_lab.reveal import Dishonest, Everything, Reveal, Revealed

@@ -18,9 +18,8 @@ import numpy as np
 
 from sigma_lab.bench.baselines import LinearThompson
 from sigma_lab.bench.forecast import Forecast
-from sigma_lab.bench.league import Setup, routers, rows_of
+from sigma_lab.bench.league import Setup, in_processes, routers, rows_of
 from sigma_lab.bench.play import MemoryPlayer, Player, RoutePlayer, RouterPlayer, play
-from sigma_lab.bench.processes import in_processes
 from sigma_lab.bench.row import has_answers, successes
 from sigma_lab.bench.table import Table, about
 from sigma_lab.reveal import Bandit, Everything, Reveal, Revealed, Share

@@ -14,7 +14,7 @@ from sigma_lab.attack import counterfactual
 from sigma_lab.bench import row
 from sigma_lab.bench.league import DEFAULT, Setup, memory_choices, oracle_rows
 from sigma_lab.bench.table import Table, about
-from sigma_lab.topics import with_topics
+from sigma_lab.streams import with_topics
 from sigma_mem.decide import Reads
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray

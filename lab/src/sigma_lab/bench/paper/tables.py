@@ -14,11 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_lab.attack import attack_plan, counterfactual
-from sigma_lab.bench.bootstrap import intervals
-from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name, in_order, subset_name
+from sigma_lab.bench.paper.inputs import (
+    PEERS,
+    PaperStreams,
+    dataset_name,
+    figure,
+    in_order,
+    paper_center,
+    subset_name,
+)
 from sigma_lab.bench.paper.play import EVERYWHERE, VERDICTS, CenterRows, PaperPlay, Rows, Seeded
-from sigma_lab.bench.paper.published import PEERS, figure, paper_center
-from sigma_lab.bench.row import successes
+from sigma_lab.bench.row import intervals, successes
 from sigma_lab.bench.table import selection_counts
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.streams import Stream

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sigma_lab.train.steering.data import EpisodeSettings, TrainingStream, prepare
-from sigma_lab.train.steering.gain import start_reading
-from sigma_lab.train.steering.learner import Learner, mean_gradient
-from sigma_lab.train.steering.phi import History, Stage1Settings, fit_phi
-from sigma_lab.train.steering.run import Check, RunSettings, SteeringRun
+from sigma_lab.train.data import EpisodeSettings, TrainingStream, prepare
+from sigma_lab.train.learner import Learner, mean_gradient, start_reading
+from sigma_lab.train.phi import History, Stage1Settings, fit_phi
+from sigma_lab.train.run import Check, RunSettings, SteeringRun
 from sigma_mem.center.center import Center
 from sigma_mem.center.load import torch_threads
 from sigma_mem.center.phi import PhiMap
