@@ -110,8 +110,8 @@ def test_a_clear_update_is_named_and_nobody_else() -> None:
     assert update.moved > 0.2
     assert update.delay is not None
     assert update.delay <= 100
-    assert update.error is not None
-    assert update.error <= 20
+    assert update.change_point_error is not None
+    assert update.change_point_error <= 20
     assert (found.alarms, found.unchanged) == (0, 3 * 10 + 5)
     assert "updated peers named: 1 of 1" in str(found)
     quiet = name_changes(stream, phis, {}, every=50)

@@ -16,10 +16,10 @@ from sigma_lab.bench.baselines import BASELINES, Router
 from sigma_lab.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_lab.bench.rivals import RIVALS
 from sigma_lab.bench.row import TableRow, has_answers
-from sigma_lab.reveal import Everything, Reveal, Revealed
+from sigma_lab.reveal import Everything, Reveal, When
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
-from sigma_mem.events import Event, FloatArray
+from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
@@ -76,19 +76,6 @@ class Setup:
 
 
 DEFAULT = Setup()
-
-
-@dataclass(frozen=True, slots=True)
-class AfterWarmUp:
-    """All labels of the first ``skip`` events, and then what ``of`` shows."""
-
-    skip: int
-    of: Reveal
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show everything, or what comes after the warm-up."""
-        shown = Everything() if index < self.skip else self.of
-        return shown.reveal(index, event, chosen)
 
 
 def league(
@@ -176,7 +163,7 @@ def _behind_warm_up(
             f"{list(stream.peers)}: choose them with --peers"
         )
     whole = replace(stream, events=(*before.events, *stream.events))
-    return whole, np.concatenate((of_before, phis)), AfterWarmUp(len(before), shown)
+    return whole, np.concatenate((of_before, phis)), When(lambda place: place < len(before), otherwise=shown)
 
 
 Job = TypeVar("Job")
