@@ -38,7 +38,7 @@ async def listening(config):
 async def agent(address, key=None, mode="auto"):
     headers = {} if key is None else bearer(key)
     async with (
-        httpx2.AsyncClient(headers=headers) as http,
+        httpx2.AsyncClient(headers=headers, timeout=60) as http,
         Client(streamable_http_client(f"{address}/mcp", http_client=http), mode=mode) as client,
     ):
         yield client

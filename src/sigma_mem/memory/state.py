@@ -120,7 +120,7 @@ class SigmaState:
     ...     tick = state.begin_event()
     ...     state.write(phi, np.array([1.0, -1.0]), tick)
     >>> state.read(phi).prob.round(2).tolist()
-    [0.96, 0.04]
+    [0.95, 0.05]
     """
 
     def __init__(
