@@ -14,8 +14,8 @@ from sigma_lab.bench.experiments.poison import (
     LIAR,
     ROWS,
     SYBILS,
-    Colluders,
     FloodedPlayer,
+    colluders,
     lies,
     poison_table,
 )
@@ -28,7 +28,7 @@ from sigma_mem.errors import InputError
 
 def test_colluders_lie_beside_the_honest_and_do_not_always_speak_first() -> None:
     stream, _ = made_up(40)
-    reveal = Colluders("peer1", SYBILS, Everything(HONEST))
+    reveal = colluders("peer1", SYBILS, Everything(HONEST))
     first = set()
     for place, event in enumerate(stream):
         shown = reveal.reveal(place, event, "peer0")
