@@ -130,17 +130,15 @@ class CenterChoice:
             return None
         from sigma_lab.bench.center import open_bench_center
 
-        return open_bench_center(
+        opened = open_bench_center(
             [event.question for stream in streams for event in stream],
             center=self.center,
             steering=self.steering,
-            after=self.judge_after,
-            limit=self.judge,
-            seed=seed,
             options=run.where,
             weights=run.weights,
             progress=progress,
         )
+        return replace(opened, after=self.judge_after, limit=self.judge, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,7 +13,7 @@ from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError, SigmaMemError
 
 if TYPE_CHECKING:
-    from sigma_lab.collect.answers import PeerRun, PeerTotals
+    from sigma_lab.collect.answers import PeerTotals
     from sigma_lab.collect.peers import PeerSettings
 
 app = typer.Typer(
@@ -101,7 +101,6 @@ def answer(
         check_target,
         pair_up,
         read_answers,
-        totals,
         write_answers,
     )
     from sigma_lab.collect.questions import read_task_prompts
@@ -125,12 +124,19 @@ def answer(
             written = write_answers(out, pairs, replies, before)
 
         runs = answer_all(pairs, replies, retry_failed=retry_failed, progress=show, save=save)
-        sums = totals(pairs, replies)
+        sums = [run.totals(replies) for run in runs]
     if as_json:
-        print_json({"out": str(out), "lines": written, "peers": _as_json(sums, runs)})
+        print_json({"out": str(out), "lines": written, "peers": [asdict(one) for one in sums]})
     else:
-        _print(out, written, sums, runs)
-    _refuse_given_up(runs)
+        remarks = [f"{written} lines in {out}"]
+        remarks += [f"{r.peer.name}: the last failure was: {r.last_error}" for r in runs if r.last_error]
+        _print(sums, remarks)
+    if left := [run for run in runs if run.given_up]:
+        names = ", ".join(run.peer.name for run in left)
+        raise SigmaMemError(
+            f"gave up on {names} after {left[0].down} failures in a row (the last: {left[0].last_error}); "
+            "the rest was left unasked: run the command again with --retry-failed when it is back"
+        )
 
 
 @app.command()
@@ -168,17 +174,10 @@ def grade(
     names = ("right", "wrong", "unread", "failed")
     rows = [(*key, [count[name] for name in names]) for key, count in sorted(graded.counts.items())]
     if as_json:
+        keys = ("dataset", "peer", *names)
+        grades = [dict(zip(keys, (*who, *counts), strict=True)) for *who, counts in rows]
         values = {"out": str(out), "events": len(graded.stream), "sha256": graded.stream.sha256}
-        print_json(
-            {
-                **values,
-                "how": graded.how,
-                "grades": [
-                    {"dataset": dataset, "peer": peer, **dict(zip(names, counts, strict=True))}
-                    for dataset, peer, counts in rows
-                ],
-            }
-        )
+        print_json({**values, "how": graded.how, "grades": grades})
         return
     shown = [(*who, *map(str, counts), _share(counts[0], counts[0] + counts[1])) for *who, counts in rows]
     remarks = [f"{out}: {len(graded.stream):,} events, {len(graded.stream.peers)} peers"]
@@ -278,35 +277,14 @@ def _peers(
     return [peer_from(name, table.pop("spec"), table) for name, table in tables.items()]
 
 
-def _as_json(sums: "Sequence[PeerTotals]", runs: "Sequence[PeerRun]") -> list[dict[str, Any]]:
-    return [
-        {**asdict(one), "asked": run.asked, "given_up": run.given_up}
-        for one, run in zip(sums, runs, strict=True)
-    ]
-
-
-def _print(out: Path, written: int, sums: "Sequence[PeerTotals]", runs: "Sequence[PeerRun]") -> None:
+def _print(sums: "Sequence[PeerTotals]", remarks: Sequence[str]) -> None:
     words = ("questions", "answered", "failed", "asked now", "tokens in", "tokens out", "cost", "s each")
-    header = ("peer", *words)
     rows = [
         (
-            *(str(n) for n in (one.peer, one.questions, one.answered, one.failed, run.asked)),
-            *(str(n) for n in (one.tokens_in, one.tokens_out)),
-            "–" if one.cost is None else f"{one.cost:.4f}",
-            f"{one.seconds / max(one.answered + one.failed, 1):.2f}",
+            *map(str, (x.peer, x.questions, x.answered, x.failed, x.asked, x.tokens_in, x.tokens_out)),
+            "–" if x.cost is None else f"{x.cost:.4f}",
+            f"{x.seconds / max(x.answered + x.failed, 1):.2f}",
         )
-        for one, run in zip(sums, runs, strict=True)
+        for x in sums
     ]
-    remarks = [f"{written} lines in {out}"]
-    remarks += [f"{run.peer.name}: the last failure was: {run.last_error}" for run in runs if run.last_error]
-    print_table(header, rows, remarks)
-
-
-def _refuse_given_up(runs: "Sequence[PeerRun]") -> None:
-    left = [run for run in runs if run.given_up]
-    if left:
-        names = ", ".join(run.peer.name for run in left)
-        raise SigmaMemError(
-            f"gave up on {names} after {left[0].down} failures in a row (the last: {left[0].last_error}); "
-            "the rest was left unasked: run the command again with --retry-failed when it is back"
-        )
+    print_table(("peer", *words), rows, remarks)

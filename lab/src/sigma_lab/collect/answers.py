@@ -27,10 +27,10 @@ from sigma_lab.collect.peers import (
     Pace,
     PeerSettings,
     Reply,
-    RequestWriter,
     Stopped,
     ask_with_retries,
     request_key,
+    request_writer,
 )
 from sigma_lab.collect.questions import TaskPrompt, json_lines, write_json_lines
 from sigma_mem.errors import InputError, SigmaMemError
@@ -146,17 +146,18 @@ class AskedPair:
 
 @dataclass(frozen=True)
 class PeerTotals:
-    """How far a peer is, and what it used, over the whole file."""
+    """How far a peer is, and what it used, over the whole file; then what this run did."""
 
     peer: str
-    questions: int = 0
-    answered: int = 0
-    failed: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost: float | None = None
-    seconds: float = 0.0
-    """Of asking, summed over answers and failures."""
+    questions: int
+    answered: int
+    failed: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    seconds: float  # of asking, summed over answers and failures
+    asked: int
+    given_up: bool
 
 
 def read_answers(path: Path) -> list[dict[str, Any]]:
@@ -189,14 +190,6 @@ def check_target(path: Path) -> None:
         raise InputError(f"got --out {path}; expected a name that ends in .jsonl or .jsonl.gz")
 
 
-def totals(pairs: Iterable[AskedPair], cache: AnswerCache) -> list[PeerTotals]:
-    """The sums of every peer, whether asked in this run or before."""
-    found: dict[str, list[AskedPair]] = {}
-    for pair in pairs:
-        found.setdefault(pair.peer.name, []).append(pair)
-    return [_totals(name, of_peer, cache) for name, of_peer in found.items()]
-
-
 def cost_of(peer: PeerSettings, reply: Reply) -> float | None:
     """The price of a reply's tokens; None without prices or counts."""
     if peer.price_in is None and peer.price_out is None:
@@ -205,23 +198,6 @@ def cost_of(peer: PeerSettings, reply: Reply) -> float | None:
         return None
     price_in, price_out = peer.price_in or 0.0, peer.price_out or 0.0
     return (reply.tokens_in * price_in + reply.tokens_out * price_out) / 1e6
-
-
-def _totals(name: str, pairs: Sequence[AskedPair], cache: AnswerCache) -> PeerTotals:
-    # A request that several questions share was asked, and paid for, once.
-    known = {pair.key: cache.replies[pair.key][1] for pair in pairs if pair.key in cache.replies}
-    failed = sum(known[pair.key].error is not None for pair in pairs if pair.key in known)
-    costs = [cost for reply in known.values() if (cost := cost_of(pairs[0].peer, reply)) is not None]
-    return PeerTotals(
-        name,
-        questions=len(pairs),
-        answered=sum(pair.key in known for pair in pairs) - failed,
-        failed=failed,
-        tokens_in=sum(reply.tokens_in or 0 for reply in known.values()),
-        tokens_out=sum(reply.tokens_out or 0 for reply in known.values()),
-        cost=sum(costs) if costs else None,
-        seconds=sum(reply.seconds for reply in known.values()),
-    )
 
 
 def _records(pairs: Iterable[AskedPair], cache: AnswerCache) -> Iterator[dict[str, Any]]:
@@ -245,9 +221,10 @@ GIVE_UP_AFTER = 10
 
 @dataclass
 class PeerRun:
-    """What one peer still has to answer, and what this run got from it."""
+    """All questions of one peer, what it still has to answer, and what this run got from it."""
 
     peer: PeerSettings
+    pairs: list[AskedPair] = field(default_factory=list)
     todo: deque[Item] = field(default_factory=deque)
     asked: int = 0
     failed: int = 0
@@ -273,19 +250,34 @@ class PeerRun:
         if self.given_up:
             self.stop.set()
 
+    def totals(self, cache: AnswerCache) -> PeerTotals:
+        """The sums of the peer, whether asked in this run or before."""
+        # A request that several questions share was asked, and paid for, once.
+        known = {pair.key: cache.replies[pair.key][1] for pair in self.pairs if pair.key in cache.replies}
+        failed = sum(known[pair.key].error is not None for pair in self.pairs if pair.key in known)
+        costs = [cost for reply in known.values() if (cost := cost_of(self.peer, reply)) is not None]
+        return PeerTotals(
+            self.peer.name,
+            questions=len(self.pairs),
+            answered=sum(pair.key in known for pair in self.pairs) - failed,
+            failed=failed,
+            tokens_in=sum(reply.tokens_in or 0 for reply in known.values()),
+            tokens_out=sum(reply.tokens_out or 0 for reply in known.values()),
+            cost=sum(costs) if costs else None,
+            seconds=sum(reply.seconds for reply in known.values()),
+            asked=self.asked,
+            given_up=self.given_up,
+        )
+
 
 Arrivals = queue.SimpleQueue[tuple[PeerRun, str, Reply] | None]
 
 
 def pair_up(tasks: Sequence[TaskPrompt], peers: Sequence[PeerSettings]) -> list[AskedPair]:
     """Every question with every peer, the request that asks it, and that request's key."""
-    writers = [(peer, RequestWriter(peer)) for peer in peers]
-    pairs: list[AskedPair] = []
-    for task in tasks:
-        for peer, writer in writers:
-            request = writer.request(task)
-            pairs.append(AskedPair(task.id, peer, request, request_key(request)))
-    return pairs
+    writers = [(peer, request_writer(peer)) for peer in peers]
+    asked = ((task.id, peer, write(task)) for task in tasks for peer, write in writers)
+    return [AskedPair(task, peer, request, request_key(request)) for task, peer, request in asked]
 
 
 def answer_all(
@@ -342,6 +334,7 @@ def plan(pairs: Iterable[AskedPair], cache: AnswerCache, retry_failed: bool = Fa
     taken: set[str] = set()
     for pair in pairs:
         run = runs.setdefault(pair.peer.name, PeerRun(pair.peer))
+        run.pairs.append(pair)
         known = cache.replies.get(pair.key)
         settled = known is not None and (known[1].error is None or not retry_failed)
         if not settled and pair.key not in taken:

@@ -7,7 +7,7 @@ import re
 import threading
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -161,32 +161,29 @@ class Example(msgspec.Struct, frozen=True):
     dataset: str | None = None
 
 
-class RequestWriter:
-    """Writes the request of one peer for every question."""
+def request_writer(peer: PeerSettings) -> Callable[[TaskPrompt], Body]:
+    """From a question to everything that the answer may depend on, as it is sent and recorded."""
+    examples = read_examples(Path(peer.examples)) if peer.examples is not None else []
+    sampling: Body = {"temperature": peer.temperature, "top_p": peer.top_p, "max_tokens": peer.max_tokens}
+    sampling |= {"seed": peer.seed} | ({"stop": list(peer.stop)} if peer.stop else {}) | dict(peer.body)
 
-    def __init__(self, peer: PeerSettings) -> None:
-        self._peer = peer
-        self._examples = read_examples(Path(peer.examples)) if peer.examples is not None else []
-
-    def request(self, task: TaskPrompt) -> Body:
-        """Everything that the answer may depend on, as it is sent and recorded."""
-        return {"peer": self._peer.spec, "body": self._body(task)}
-
-    def _body(self, task: TaskPrompt) -> Body:
-        peer = self._peer
-        body: Body = {"model": peer.endpoint[1], "messages": self._messages(task)}
-        body |= {"temperature": peer.temperature, "top_p": peer.top_p, "max_tokens": peer.max_tokens}
-        body |= {"seed": peer.seed} | ({"stop": list(peer.stop)} if peer.stop else {})
-        return {name: value for name, value in (body | dict(peer.body)).items() if name not in peer.omit}
-
-    def _messages(self, task: TaskPrompt) -> list[dict[str, str]]:
-        peer = self._peer
+    def request(task: TaskPrompt) -> Body:
         messages = [] if peer.system is None else [{"role": "system", "content": peer.system}]
-        for example in self._examples:
+        for example in examples:
             if example.dataset in (None, task.dataset):
-                messages.append({"role": "user", "content": _fill(peer.template, example.prompt)})
+                messages.append({"role": "user", "content": filled(example.prompt)})
                 messages.append({"role": "assistant", "content": example.answer})
-        return [*messages, {"role": "user", "content": _fill(peer.template, task.prompt)}]
+        messages.append({"role": "user", "content": filled(task.prompt)})
+        body = {"model": peer.endpoint[1], "messages": messages} | sampling
+        return {
+            "peer": peer.spec,
+            "body": {name: value for name, value in body.items() if name not in peer.omit},
+        }
+
+    def filled(prompt: str) -> str:
+        return peer.template.replace("{prompt}", prompt)
+
+    return request
 
 
 def request_key(request: Body) -> str:
@@ -203,10 +200,6 @@ def read_examples(path: Path) -> list[Example]:
     """The solved questions of a few-shot file."""
     found = json_lines(path, Example, "an example with prompt and answer")
     return unique(path, found, lambda example: example)
-
-
-def _fill(template: str, prompt: str) -> str:
-    return template.replace("{prompt}", prompt)
 
 
 class Endpoint:

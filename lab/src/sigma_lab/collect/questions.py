@@ -86,34 +86,18 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One task of a dataset.
+    """One task of a dataset."""
 
-    Attributes
-    ----------
-    id : str
-        ``dataset/number``, or ``dataset/kind/number`` if a dataset has subsets.
-    domain, kind : str
-        The paper's domain (mathematics, rag, code …), and the dataset's own subject or subset.
-    prompt : str
-        What peers see, context and the form of an answer included.
-    center_prompt : str
-        What the center sees: the supporting context of a RAG question is hidden from it.
-    choices : pairs of (label, text)
-        The options, if it has any; peers see them in the prompt too.
-    grader : str
-        A name in `sigma_lab.collect.graders.GRADERS`.
-    """
-
-    id: str
+    id: str  # dataset/number, or dataset/kind/number if a dataset has subsets
     dataset: str
-    domain: str
-    kind: str
+    domain: str  # the paper's: mathematics, rag, code …
+    kind: str  # the dataset's own subject or subset
     split: str
-    prompt: str
-    center_prompt: str
-    grader: str
+    prompt: str  # what peers see, context and the form of an answer included
+    center_prompt: str  # what the center sees: the supporting context of a RAG question is hidden from it
+    grader: str  # a name in `sigma_lab.collect.graders.GRADERS`, or program
     reference: Reference
-    choices: tuple[tuple[str, str], ...] = ()
+    choices: tuple[tuple[str, str], ...] = ()  # label and text; peers see them in the prompt too
 
 
 def write_questions(questions: Iterable[Question], path: str | PathLike[str]) -> None:

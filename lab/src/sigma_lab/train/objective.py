@@ -27,21 +27,12 @@ def phi_of(x: Tensor, weight: Tensor, const: float) -> Tensor:
 def memory_readouts(
     phi: Tensor, written: Tensor, at: Tensor, gamma: float, reset: Tensor | None = None
 ) -> Tensor:
-    """M_p φ_t (B, P, rank) of every peer p before some events t, with η = 1 − γ so that ‖M‖ ≤ 1.
+    """M_p φ_t (B, P, rank) of every peer p before the events ``at`` (B,), with η = 1 − γ so that ‖M‖ ≤ 1.
 
-    Parameters
-    ----------
-    phi : (T, rank)
-        Competence directions of the events in order.
-    written : (T, P)
-        Labels c that are written to the memory; 0 writes nothing.
-    at : (B,) int
-        Places to read before.
-    reset : (P,) int
-        Place at which a peer's memory was emptied: reads from there on know nothing of earlier events.
+    φ (T, rank) is that of the events in order. ``written`` (T, P) are the labels that are written to the
+    memory; 0 writes nothing. ``reset`` (P,) is the place at which a peer's memory was emptied: reads from
+    there on know nothing of earlier events.
 
-    Examples
-    --------
     >>> phi = torch.tensor([[1.0], [1.0], [1.0]])
     >>> memory_readouts(phi, torch.ones(3, 1), torch.tensor([0, 2]), gamma=0.5).flatten().tolist()
     [0.0, 0.75]
@@ -75,8 +66,6 @@ def listwise(utility: Tensor, right: Tensor) -> Tensor:
 
     0 if all are right or none is: such an event cannot distinguish choices.
 
-    Examples
-    --------
     >>> listwise(torch.zeros(2, 2), torch.tensor([[True, False], [True, True]])).exp().tolist()
     [2.0, 1.0]
     """
@@ -104,8 +93,6 @@ def best_slope(batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[float, float]:
 
     A batch is utilities and which peers are right, (B, P) each; the number of peers may differ.
 
-    Examples
-    --------
     >>> right = torch.tensor([[True, False]] * 3 + [[False, True]])
     >>> slope, _ = best_slope([(torch.tensor([[2.0, 0.0]] * 4), right)])
     >>> round(2 * slope, 2)  # log-odds of 3 in 4

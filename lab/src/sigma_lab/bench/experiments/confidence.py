@@ -34,15 +34,7 @@ def confidence_table(
     target: float = 0.9,
     setup: Setup = DEFAULT,
 ) -> Table:
-    """Play the stream by `vote` and by `decide`.
-
-    Parameters
-    ----------
-    share : float
-        Of the events that are labelled.
-    target : float
-        The `min_confidence` of every decision.
-    """
+    """Play the stream by `vote` and by `decide`, a share of it labelled; ``target`` is `min_confidence`."""
     verbs: tuple[Verb, ...] = ("vote", "decide") if has_answers(stream) else ("decide",)
     after, r = min(WARM_UP, len(stream) // 2), successes(stream.labels())
     claims: dict[str, dict[str, Any]] = {}
