@@ -103,11 +103,7 @@ def theory_table(
     weyl = weyl_on_stream(stream, phis, setup)
     return Table(
         title=f"Theory: {stream.name}",
-        values={
-            "stream": stream.name,
-            "theorem1": [asdict(check) for check in bounds],
-            "weyl": asdict(weyl),
-        },
+        values={"stream": stream.name, "theorem1": [asdict(b) for b in bounds], "weyl": asdict(weyl)},
         header=list(_COLUMNS),
         rows=[[cell.format(check) for cell in _COLUMNS.values()] for check in bounds],
         remarks=[
@@ -151,18 +147,9 @@ def simulate_bound(
     score = memory.read(phi).score
     bound = theorem1_bound(mu, gamma, eta, horizon, delta)
     noise = float(score.std()) / np.sqrt(1.0 - mu**2)  # of labels with variance 1, as the corollary has it
-    return BoundCheck(
-        mu=mu,
-        gamma=gamma,
-        horizon=horizon,
-        delta=delta,
-        bound=bound,
-        lowest=float(top.min()),
-        mean=float(top.mean()),
-        violations=float((top < bound).mean()),
-        snr=signal_to_noise(mu, gamma),
-        snr_simulated=float(score.mean()) / noise,
-    )
+    simulated = float(top.min()), float(top.mean()), float((top < bound).mean())
+    ratios = signal_to_noise(mu, gamma), float(score.mean()) / noise
+    return BoundCheck(mu, gamma, horizon, delta, bound, *simulated, *ratios)
 
 
 def weyl_on_stream(stream: Stream, phis: FloatArray, setup: Setup) -> WeylCheck:

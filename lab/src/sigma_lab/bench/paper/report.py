@@ -94,18 +94,17 @@ def paper_report(
     if centers:
         tables.append(made.judges())
     tables += peer_tables(play)
-    if streams.train is None:
-        missing.append("the training peers and a warm Beta B1: no --train")
-    if streams.cf is None:
-        missing.append("Tables 1 and 2: no --cf")
-    elif not streams.larger:
-        missing.append(f"Table 2: --cf has no more than {streams.trained} peers")
-    if play.warm is not None and not set(streams.peers) <= set(play.warm.peers):
-        missing.append("a warm start of Table 2: --warm does not have all of its peers")
-    if streams.ood is None:
-        missing.append("Tables 3 and 4 and Figure 3: no --ood")
-    if not centers:
-        missing.append("every row of a center: no --center")
+    unwarmed = play.warm is not None and not set(streams.peers) <= set(play.warm.peers)
+    left_out = {
+        "the training peers and a warm Beta B1: no --train": streams.train is None,
+        "Tables 1 and 2: no --cf": streams.cf is None,
+        f"Table 2: --cf has no more than {streams.trained} peers": streams.cf is not None
+        and not streams.larger,
+        "a warm start of Table 2: --warm does not have all of its peers": unwarmed,
+        "Tables 3 and 4 and Figure 3: no --ood": streams.ood is None,
+        "every row of a center: no --center": not centers,
+    }
+    missing += [what for what, is_so in left_out.items() if is_so]
     report = PaperReport(tables, figures, missing, about)
     for name, text in (("paper.md", report.text()), ("paper.json", json.dumps(report.values(), indent=1))):
         with replace_file(folder / name) as temporary:
@@ -171,9 +170,7 @@ def feedback_figure(
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("accuracy (%)")
     handles, labels = panels[-1].get_legend_handles_labels()
-    _legend(figure, handles, labels)
-    figure.savefig(path, dpi=140)
-    return path
+    return _saved(figure, handles, labels, path)
 
 
 def superglue_figure(found: Mapping[str, Mapping[str, tuple[float, float, float]]], path: Path) -> Path:
@@ -183,13 +180,8 @@ def superglue_figure(found: Mapping[str, Mapping[str, tuple[float, float, float]
     for axes, (center, subsets) in zip(panels, found.items(), strict=True):
         for y, (base, sigma, ceiling) in enumerate(subsets.values()):
             axes.barh(y, min(base, sigma), color=_BASE, height=0.62)
-            axes.barh(
-                y,
-                abs(sigma - base),
-                left=min(base, sigma),
-                color=_RED if sigma >= base else _BLUE,
-                height=0.62,
-            )
+            colour = _RED if sigma >= base else _BLUE
+            axes.barh(y, abs(sigma - base), left=min(base, sigma), color=colour, height=0.62)
             axes.plot([ceiling, ceiling], [y - 0.4, y + 0.4], color=_ORANGE, ls="--", lw=1.6, clip_on=False)
             axes.text(1, y, f"{base:.1f} → {sigma:.1f}", va="center", fontsize=8)
         axes.set_yticks(range(len(subsets)), list(subsets))
@@ -202,18 +194,15 @@ def superglue_figure(found: Mapping[str, Mapping[str, tuple[float, float, float]
     patches = require("matplotlib.patches", extra="plot", purpose="drawing figures")
     lines = require("matplotlib.lines", extra="plot", purpose="drawing figures")
     handles = [patches.Patch(color=colour) for colour in colours.values()]
-    _legend(
-        figure,
-        [*handles, lines.Line2D([], [], color=_ORANGE, ls="--")],
-        [*colours, "some peer is right"],
-    )
+    ceiling = lines.Line2D([], [], color=_ORANGE, ls="--")
+    return _saved(figure, [*handles, ceiling], [*colours, "some peer is right"], path)
+
+
+def _saved(figure: Any, handles: Sequence[Any], labels: Sequence[str], path: Path) -> Path:
+    """Write the figure, with one legend for all panels below them."""
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, frameon=False)
     figure.savefig(path, dpi=140)
     return path
-
-
-def _legend(figure: Any, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """One legend for all panels, below them."""
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8, frameon=False)
 
 
 def _figure(width: float, height: float) -> Any:
