@@ -485,7 +485,11 @@ def _count(ours: int, paper: int | None) -> Cell:
 
 
 def _points(behind: float) -> str:
-    """What a row is ahead by, in percentage points, if another is behind by this share."""
+    """What a row is ahead by, in percentage points, if another is behind by this share.
+
+    >>> _points(1e-9), _points(-0.1)
+    ('+0.00', '+10.00')
+    """
     return f"{0.0 - round(100 * behind, 2):+.2f}"
 
 
