@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from sigma_lab.train.steering.data import EpisodeSettings, prepare
-from sigma_lab.train.steering.gain import start_reading
-from sigma_lab.train.steering.memory import phi_of
-from sigma_lab.train.steering.phi import Stage1Settings, fit_phi, start_map
+from sigma_lab.train.data import EpisodeSettings, prepare
+from sigma_lab.train.learner import start_reading
+from sigma_lab.train.objective import phi_of
+from sigma_lab.train.phi import Stage1Settings, fit_phi, start_map
 
-from ..tiny import tiny_features, tiny_stream
+from .tiny import tiny_features, tiny_stream
 
 STREAM = tiny_stream(150, peers=3)
 FEATURES = tiny_features(STREAM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from sigma_lab.train.steering.memory import memory_readouts, memory_scores
+from sigma_lab.train.objective import memory_readouts, memory_scores
 from sigma_mem.memory import Settings, SigmaState
 
 GAMMA, T, P, RANK = 0.9, 24, 3, 5

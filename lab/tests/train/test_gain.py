@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sigma_lab.train.steering.gain import judge_weight
-from sigma_lab.train.steering.loss import best_slope
+from sigma_lab.train.learner import judge_weight
+from sigma_lab.train.objective import best_slope
 from sigma_mem.center.center import Center
 
-from ..tiny import tiny_center
 from .test_train import run_of
+from .tiny import tiny_center
 
 
 @pytest.fixture(scope="module")

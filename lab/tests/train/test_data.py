@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sigma_lab.train.steering.data import EpisodeSettings, draw_episode
+from sigma_lab.train.data import EpisodeSettings, draw_episode
 from sigma_mem.errors import InputError
 
 LABELS = np.where(np.random.default_rng(0).random((60, 5)) < 0.5, 1.0, -1.0)

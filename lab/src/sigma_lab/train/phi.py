@@ -15,9 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sigma_lab.train.steering.data import Episode, EpisodeSettings, IntArray, TrainingStream
-from sigma_lab.train.steering.loss import best_slope, listwise
-from sigma_lab.train.steering.memory import memory_scores, phi_of
+from sigma_lab.train.data import Episode, EpisodeSettings, IntArray, TrainingStream
+from sigma_lab.train.objective import best_slope, listwise, memory_scores, phi_of
 from sigma_mem.center.phi import PhiMap
 from sigma_mem.encode.base import whitening
 from sigma_mem.events import FloatArray

@@ -20,10 +20,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sigma_lab.train.steering.data import Episode, EpisodeSettings, IntArray
-from sigma_lab.train.steering.gain import deserved_gain
-from sigma_lab.train.steering.learner import Learner, right_at
-from sigma_lab.train.steering.loss import listwise, margin, pointwise
+from sigma_lab.train.data import Episode, EpisodeSettings, IntArray
+from sigma_lab.train.learner import Learner, deserved_gain, right_at
+from sigma_lab.train.objective import listwise, margin, pointwise
 from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError
 from sigma_mem.errors import InputError

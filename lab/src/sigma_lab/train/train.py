@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from sigma_lab.train.steering.data import EpisodeSettings, TrainingStream, prepare
-from sigma_lab.train.steering.gain import start_reading
-from sigma_lab.train.steering.learner import Learner, mean_gradient
-from sigma_lab.train.steering.phi import History, Stage1Settings, fit_phi
-from sigma_lab.train.steering.run import Check, RunSettings, SteeringRun
+from sigma_lab.train.data import EpisodeSettings, TrainingStream, prepare
+from sigma_lab.train.learner import Learner, mean_gradient, start_reading
+from sigma_lab.train.phi import History, Stage1Settings, fit_phi
+from sigma_lab.train.run import Check, RunSettings, SteeringRun
 from sigma_mem.center.center import Center
 from sigma_mem.center.load import torch_threads
 from sigma_mem.center.phi import PhiMap
@@ -74,15 +73,10 @@ def train_steering(
 ) -> TrainedSteering:
     """Learn a steering; its checkpoint is ``trained.steering.save(path)``.
 
-    Parameters
-    ----------
-    stream
-        Training events in the order of the memory; never the ones that will be scored.
-    features : (N, D)
-        Of the questions, by the source named ``encoder``.
-    run_file
-        Where the run is saved every few steps. If the file is there, the run continues from it; it must
-        be of the same model, stream and settings.
+    The stream has training events in the order of the memory, never the ones that will be scored;
+    ``features`` (N, D) are those of its questions, by the source named ``encoder``. The run is saved to
+    ``run_file`` every few steps. If the file is there, the run continues from it; it must be of the same
+    model, stream and settings.
     """
     settings = settings or SteeringSettings()
     data = prepare(stream, features, seed=settings.seed, judged=settings.judged)

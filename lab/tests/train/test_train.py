@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from sigma_lab.train.steering import SteeringSettings, TrainedSteering, train_steering
-from sigma_lab.train.steering.data import EpisodeSettings, prepare
-from sigma_lab.train.steering.learner import Learner, mean_gradient
-from sigma_lab.train.steering.phi import Stage1Settings, fit_phi
-from sigma_lab.train.steering.run import Check, RunSettings, SteeringRun
+from sigma_lab.train import SteeringSettings, TrainedSteering, train_steering
+from sigma_lab.train.data import EpisodeSettings, prepare
+from sigma_lab.train.learner import Learner, mean_gradient
+from sigma_lab.train.phi import Stage1Settings, fit_phi
+from sigma_lab.train.run import Check, RunSettings, SteeringRun
 from sigma_mem.center.center import Center
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.center.load import torch_threads
@@ -23,7 +23,7 @@ from sigma_mem.center.phi import PhiMap
 from sigma_mem.center.project import Steering
 from sigma_mem.errors import InputError
 
-from ..tiny import tiny_center, tiny_features, tiny_stream
+from .tiny import tiny_center, tiny_features, tiny_stream
 
 STREAM = tiny_stream(60, peers=3)
 FEATURES = tiny_features(STREAM)

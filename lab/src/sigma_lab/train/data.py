@@ -133,8 +133,6 @@ def draw_episode(
 ) -> Episode:
     """Draw one episode of events with labels (N, P), NaN if there is none, and domains (N,).
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> labels = np.array([[1.0, -1.0]] * 6)
     >>> drawn = draw_episode(labels, np.zeros(6, dtype=np.intp), EpisodeSettings(length=4), rng)

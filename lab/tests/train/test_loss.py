@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from sigma_lab.train.steering.loss import best_slope, listwise, margin, pointwise
+from sigma_lab.train.objective import best_slope, listwise, margin, pointwise
 
 
 def test_listwise_is_the_mass_on_right_peers() -> None:
