@@ -512,7 +512,7 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: F
         int((~same).sum()),
         int((~same & ~tried).sum()),
         before if labelled else None,
-        after if labelled else None,
+        (before if same.all() else after) if labelled else None,
         *costs,
     )
 
