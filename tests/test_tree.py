@@ -27,9 +27,8 @@ def called(node):
     return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
 
 
-# A function of a command or of an administrator has the command's name, and every format of recordings offers
-# the same functions.
-NAMED_ALIKE = ("sigma_mem/cli/", "sigma_mem/admin/", "sigma_lab/cli/", "sigma_lab/formats/")
+# A function of a command or of an administrator has the command's name.
+NAMED_ALIKE = ("sigma_mem/cli/", "sigma_mem/admin/", "sigma_lab/cli/")
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,22 @@ def _default(each: Field[Any]) -> str:
 
 
 def _described(kind: type) -> dict[str, str]:
-    """What the numpydoc section of attributes says of each field; KeyError later if it says nothing."""
+    """What is said of each field: in the docstring's section of attributes, or in comments before it.
+
+    Fields that follow each other without a comment are described together. KeyError later if nothing is said.
+    """
     found: dict[str, str] = {}
     _, _, section = (inspect.getdoc(kind) or "").partition("Attributes\n----------\n")
     for heading, text in re.findall(r"^(\S.*)\n((?:[ ]+.*\n?)*)", section, re.MULTILINE):
         for name in heading.partition(" :")[0].split(", "):
-            found[name] = " ".join(text.split()).replace("``", "`").replace("|", "\\|")
-    return found
+            found[name] = text
+    said = ""
+    for text, name in re.findall(r"((?:^    # .*\n)*)^    (\w+): ", inspect.getsource(kind), re.MULTILINE):
+        said = text.replace("    # ", "") or said
+        found.setdefault(name, said)
+    return {
+        name: " ".join(text.split()).replace("``", "`").replace("|", "\\|") for name, text in found.items()
+    }
 
 
 if __name__ == "__main__":

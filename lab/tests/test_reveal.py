@@ -69,11 +69,6 @@ def test_a_dishonest_source_signs_its_lies() -> None:
     assert all(r.labels == EVENTS[0].correct for r in rest)
 
 
-def test_a_dishonest_source_can_favour_a_peer() -> None:
-    (lie,) = Dishonest(1.0, source="x", favours="b").reveal(0, EVENTS[0], "a")
-    assert lie == Revealed(0, {"a": -1.0, "b": 1.0, "c": -1.0}, "x")
-
-
 def test_conditions_compose() -> None:
     reveal = Delayed(5, of=Bandit(Dishonest(1.0, source="x", of=Share(0.5))))
     seen = [r for r in shown(reveal, "b") if r]

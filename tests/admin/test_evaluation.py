@@ -199,6 +199,8 @@ def test_a_report_without_labels_counts_requests_and_claims_no_accuracy():
         mem.feedback(labelled, {labelled.peer: True})
         total, code, law = report(mem).compared
     assert total.right_before.value == code.right_before.value == 1.0
+    assert total.elsewhere == 0
+    assert total.right_after == total.right_before
     assert law.right_before is None
 
 

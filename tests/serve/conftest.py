@@ -13,11 +13,13 @@ LOCAL = "http://localhost"
 
 
 @contextmanager
-def served(config=None, **options):
-    """A running application and a client of it, without a socket."""
+def served(config=None, peers=None, **options):
+    """A running application and a client of it, without a socket; with peers, there is a namespace."""
     app = create_app(config or ServerConfig(**{"log": "off", **options}))
     with TestClient(app, base_url=LOCAL, raise_server_exceptions=False) as http:
         http.context = app.state.context
+        if peers:
+            assert http.put("/v1/memory/default", json={"peers": peers, "encoder": "hashed"}).is_success
         yield http
 
 
@@ -28,8 +30,7 @@ def bearer(key):
 @pytest.fixture(scope="package")
 def open_service():
     """Without keys, on loopback, in memory, with one namespace; tests share it."""
-    with served() as http:
-        assert http.put("/v1/memory/default", json={"peers": ["ann", "bob"], "encoder": "hashed"}).is_success
+    with served(peers=["ann", "bob"]) as http:
         yield http
 
 

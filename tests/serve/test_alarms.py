@@ -1,18 +1,15 @@
 """Alarms: what rings, whom it names, and what webhooks get."""
 
 import hmac
-import json
 import logging
-import threading
 import time
 from base64 import b64decode, b64encode
-from contextlib import contextmanager
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from serve.conftest import bearer, served
+from serve.gateway.upstreams import send_json, upstream, wait_until
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import AlarmSettings, Webhook
 from sigma_mem.serve.keys import add_key
@@ -21,43 +18,8 @@ SECRET = "whsec_" + b64encode(b"a secret of tests").decode()
 QUESTION = "What is 17 * 23?"
 
 
-class Receiver:
-    """Takes messages; the first `failures` of them are answered with 500."""
-
-    def __init__(self, failures):
-        self.messages, self.failures = [], failures
-
-    def answer(self, headers, body):
-        self.messages.append((headers, body))
-        return 500 if len(self.messages) <= self.failures else 204
-
-
-@contextmanager
-def receiver(failures=0):
-    taken = Receiver(failures)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = self.rfile.read(int(self.headers["content-length"]))
-            self.send_response(taken.answer(dict(self.headers), body))
-            self.end_headers()
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    taken.url = f"http://127.0.0.1:{server.server_port}/hook"
-    yield taken
-    server.shutdown()
-    server.server_close()
-
-
-def wait_for(found, seconds=15.0):
-    deadline = time.monotonic() + seconds
-    while not found():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+async def fails_first(server, body, writer):
+    send_json(writer, {}, "500 Internal Server Error" if len(server.requests) == 1 else "200 OK")
 
 
 @pytest.fixture
@@ -75,27 +37,25 @@ def log():
 
 def test_a_peer_that_changed_rings_once_signed_and_retried(log, monkeypatch):
     monkeypatch.setenv("HOOK_SECRET", SECRET)
-    with receiver(failures=1) as taken:
+    with upstream(fails_first) as taken:
         hooks = (Webhook(taken.url, "HOOK_SECRET"), Webhook(taken.url, "HOOK_SECRET", ("budget",)))
-        with served(webhooks=hooks, alarms=AlarmSettings(every=0.2)) as http:
-            http.put("/v1/memory/default", json={"peers": ["ann", "bob"], "encoder": "hashed"})
+        with served(webhooks=hooks, alarms=AlarmSettings(every=0.2), peers=["ann", "bob"]) as http:
             for number in range(160):
                 made = http.post("/v1/memory/default/route", json={"question": f"{QUESTION} {number}"}).json()
                 labels = {"ann": number < 100, "bob": number % 2 == 0}
                 sent = {"decision": made["id"], "labels": labels}
                 assert http.post("/v1/memory/default/feedback", json=sent).is_success
-            wait_for(lambda: len(taken.messages) >= 2)
+            wait_until(lambda: len(taken.requests) >= 2, 15.0)
             time.sleep(0.5)
             assert 'sigma_mem_alarms_total{kind="drift"} 1.0' in http.get("/metrics").text
             assert 'sigma_mem_webhooks_total{outcome="delivered"} 1.0' in http.get("/metrics").text
-    (first, body), (second, again) = taken.messages
-    assert body == again
+    (_, first, said), (_, second, again) = taken.requests
+    assert said == again
     assert first["webhook-id"] == second["webhook-id"]
-    said = json.loads(body)
     assert (said["type"], said["data"]["about"]) == ("sigma_mem.drift", "ann")
     (line,) = log("drift")
     assert line["about"] == "ann"
-    signed = f"{second['webhook-id']}.{second['webhook-timestamp']}.".encode() + body
+    signed = f"{second['webhook-id']}.{second['webhook-timestamp']}.".encode() + taken.raw[1]
     expected = hmac.new(b64decode(SECRET.removeprefix("whsec_")), signed, sha256).digest()
     assert second["webhook-signature"] == f"v1,{b64encode(expected).decode()}"
 
@@ -122,7 +82,7 @@ def test_a_source_that_turned_and_spending_over_the_budget_ring(log, key_file):
             post("feedback", decision=decision, labels={"ann": right, "bob": not right})
             if number == 39:
                 assert log("source") == []
-        wait_for(lambda: log("source") and log("budget"))
+        wait_until(lambda: log("source") and log("budget"), 15.0)
     assert [line["about"] for line in log("source")] == ["judge"]
     assert len(log("budget")) == 1
 

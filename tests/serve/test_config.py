@@ -1,15 +1,12 @@
 """The configuration: what goes before what, where a value came from, and what is refused."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream, Webhook, load_config
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_flags_go_before_environment_before_file_before_defaults(tmp_path):
@@ -150,12 +147,6 @@ def test_a_key_in_the_place_of_its_variable_is_refused_and_not_repeated():
     with pytest.raises(InputError, match="key_env of 'ann'") as caught:
         Upstream(name="ann", base_url="http://host/v1", key_env="sk-secret")
     assert "secret" not in str(caught.value)
-
-
-def test_the_configuration_to_start_from_is_one():
-    loaded = load_config(ROOT / "deploy" / "sigma-mem.toml", {})
-    assert [upstream.name for upstream in loaded.config.upstreams] == ["gemma", "large"]
-    assert loaded.config.needs_keys
 
 
 def test_the_commands(tmp_path, monkeypatch, capsys):

@@ -5,17 +5,13 @@ import contextlib
 import json
 import logging
 import socket
-import threading
 import time
-from contextlib import contextmanager
-from functools import partial
 from http.client import HTTPResponse
 
 import pytest
-import uvicorn
 
+from serve.gateway.conftest import serving
 from sigma_mem.serve.config import RequestLimits
-from sigma_mem.serve.server import BoundedProtocol
 
 seen = []  # what became of streams, as the application sees it
 
@@ -37,31 +33,12 @@ async def answers(scope, receive, send):
     await send({"type": "http.response.body", "body": b""})
 
 
-@contextmanager
 def listening(**limits):
-    config = uvicorn.Config(
-        answers,
-        http=partial(BoundedProtocol, limits=RequestLimits(**limits)),
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        date_header=False,
-        server_header=False,
-    )
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        thread = threading.Thread(target=server.run, args=([listener],))
-        thread.start()
-        server.address = listener.getsockname()
-        try:
-            while not server.started:
-                time.sleep(0.01)
-            yield server
-        finally:
-            server.should_exit = True
-            thread.join()
+    return serving(answers, RequestLimits(**limits))
+
+
+def connection(url):
+    return socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), timeout=5)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +51,7 @@ def server():
 
 def exchanged(server, sent):
     """Status, kind and body of the response to these bytes."""
-    with socket.create_connection(server.address, timeout=5) as client:
+    with connection(server) as client:
         client.sendall(sent)
         response = HTTPResponse(client)
         response.begin()
@@ -111,7 +88,7 @@ def test_what_can_be_read_in_two_ways_is_refused(server, sent):
 
 
 def test_headers_without_end_are_refused(server):
-    with socket.create_connection(server.address, timeout=5) as client:
+    with connection(server) as client:
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
         with contextlib.suppress(ConnectionError):
             for n in range(100):
@@ -125,7 +102,7 @@ def test_headers_without_end_are_refused(server):
 def test_a_stalled_connection_is_closed_and_a_busy_one_is_not():
     with listening(request_seconds=0.2) as server:
         for part in (b"", ORDINARY[:20], ORDINARY[:-3], ORDINARY + ORDINARY[:-3]):  # its end never comes
-            with socket.create_connection(server.address, timeout=5) as client:
+            with connection(server) as client:
                 client.sendall(part)
                 begun = time.monotonic()
                 while client.recv(65536):
@@ -137,7 +114,7 @@ def test_a_stalled_connection_is_closed_and_a_busy_one_is_not():
 def test_headers_that_trickle_in_do_not_hold_a_connection():
     with (
         listening(request_seconds=0.4) as server,
-        socket.create_connection(server.address, timeout=5) as client,
+        connection(server) as client,
     ):
         client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ")
         begun = time.monotonic()
@@ -151,7 +128,7 @@ def test_headers_that_trickle_in_do_not_hold_a_connection():
 def test_slow_clients_make_room_for_one_that_sends_a_request():
     with listening(connections=5) as server, contextlib.ExitStack() as slow:
         for _ in range(12):
-            client = slow.enter_context(socket.create_connection(server.address, timeout=5))
+            client = slow.enter_context(connection(server))
             client.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ")
         for _ in range(3):
             assert exchanged(server, ORDINARY)[0] == 200
@@ -161,7 +138,7 @@ def test_a_client_that_does_not_read_is_disconnected():
     seen.clear()
     with listening(request_seconds=0.3) as server, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.connect(server.address)
+        client.connect(("127.0.0.1", int(server.rpartition(":")[2])))
         client.sendall(request(target="/flood"))
         for _ in range(500):
             if seen:

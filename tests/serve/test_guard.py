@@ -53,8 +53,9 @@ def test_other_names_and_origins_can_be_allowed():
 
 @pytest.fixture
 def small():
-    with served(limits=RequestLimits(body_bytes=500, header_bytes=800, batch=2, rate=5.0)) as http:
-        http.put("/v1/memory/default", json={"peers": ["ann"], "encoder": "hashed"})
+    with served(
+        limits=RequestLimits(body_bytes=500, header_bytes=800, batch=2, rate=5.0), peers=["ann"]
+    ) as http:
         yield http
 
 

@@ -48,8 +48,7 @@ def test_labels_of_metrics_have_few_values():
 
 def test_a_store_that_drops_what_was_written_is_not_acknowledged(monkeypatch):
     """The disk fills up between the write and the wait: the sender must hear of it."""
-    with served() as http:
-        http.put("/v1/memory/default", json={"peers": ["ann"], "encoder": "hashed"})
+    with served(peers=["ann"]) as http:
         made = http.post("/v1/memory/default/route", json={"question": "x"}).json()
         store = http.context.memories.store
 

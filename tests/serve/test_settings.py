@@ -10,7 +10,7 @@ import pytest
 from serve.conftest import served
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
-from sigma_mem.serve.config import LISTS, TABLES, ServerConfig, load_config
+from sigma_mem.serve.config import LISTS, TABLES, RequestLimits, ServerConfig, load_config
 
 DOCS = Path(__file__).parents[2] / "docs"
 UPSTREAMS = '[[upstreams]]\nname = "ann"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -41,19 +41,7 @@ APPLIED = {
     "shutdown_seconds": "1.0",
     "alarms.every": "5.0",
     "alarms.daily_budget": "3.0",
-    "limits.body_bytes": "5000",
-    "limits.header_bytes": "5000",
-    "limits.batch": "7",
-    "limits.rate": "7.0",
-    "limits.refused_rate": "7.0",
-    "limits.concurrency": "70",
-    "limits.connections": "70",
-    "limits.request_seconds": "7.0",
-    "limits.threads": "2",
-    "limits.waiting": "7",
-    "limits.namespaces": "7",
-    "limits.state_bytes": "7000000",
-    "limits.unrecorded": "7",
+    **{f"limits.{f.name}": "7.0" if isinstance(f.default, float) else "700" for f in fields(RequestLimits)},
 }
 REFUSED = {
     "trusted": '["ci"]',

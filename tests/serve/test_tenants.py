@@ -105,7 +105,8 @@ def test_a_key_whose_bodies_take_long_to_parse_waits_and_others_do_not(tenants):
 
 
 @pytest.mark.parametrize(
-    ("ms", "alone", "calls"), [(1.5, False, None), (5.0, False, 40), (5.0, True, None), (20.0, True, 1)]
+    ("ms", "alone", "calls"),
+    [(1.5, False, None), (5.0, False, 40), (5.0, True, None), (20.0, False, 1), (20.0, True, None)],
 )
 def test_a_key_may_hold_up_others_for_a_tenth_of_the_time_and_less_in_long_steps(ms, alone, calls):
     now = [0.0]

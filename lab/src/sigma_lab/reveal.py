@@ -8,7 +8,7 @@ conditions are composed by nesting::
 What is drawn depends on a seed and the event's id, not on the order of the stream.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -150,6 +150,25 @@ class Dishonest:
         else:
             lies = [{peer: 1.0 if peer == self.favours else -1.0 for peer in r.labels} for r in shown]
         return [replace(r, labels=said, source=self.source) for r, said in zip(shown, lies, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Labels of the places for which ``at`` holds; elsewhere what ``otherwise`` shows, if anything.
+
+    >>> event = Event("e1", "2+2?", {}, {"a": 1.0})
+    >>> [len(When(lambda place: place < 2).reveal(i, event, "a")) for i in range(3)]
+    [1, 1, 0]
+    """
+
+    at: Callable[[int], bool]
+    of: Reveal = field(default_factory=Everything)
+    otherwise: Reveal | None = None
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show what is shown at this place."""
+        shown = self.of if self.at(index) else self.otherwise
+        return [] if shown is None else shown.reveal(index, event, chosen)
 
 
 def shown_events(stream: Stream, reveal: Reveal) -> NDArray[np.bool_]:

@@ -32,15 +32,8 @@ def printed(capsys: Capture, *arguments: str) -> dict[str, Any]:
 
 def test_cf_prints_the_agreed_object(file: str, capsys: Capture) -> None:
     found = printed(capsys, "cf", file, "--peers", "peer0,peer2,peer3", "--ratios", "0,0.5", "--seed", "0")
-    assert found["stream"] == "made-up"
-    assert found["events"] == 90
-    assert found["peers"] == ["peer0", "peer2", "peer3"]
-    ratios = found["ratios"]
-    assert isinstance(ratios, dict)
-    assert list(ratios) == ["0", "0.5"]
-    for rows in ratios.values():
-        assert list(rows) == row_names()
-        assert all({"accuracy", "selections"} <= set(row) for row in rows.values())
+    assert (found["events"], found["peers"]) == (90, ["peer0", "peer2", "peer3"])
+    assert all(list(rows) == row_names() for rows in found["ratios"].values())
 
 
 def test_the_same_command_prints_the_same_object(file: str, capsys: Capture) -> None:
@@ -89,11 +82,8 @@ def test_ood_learns_on_one_stream_and_tests_on_another(file: str, tmp_path: Path
     other = str(save_stream(made_up(60, seed=4)[0], tmp_path / "other.jsonl"))
     found = printed(capsys, "ood", file, other)
     assert found["stream"] == "other"
-    carried = found["carried"]
-    assert isinstance(carried, dict)
-    assert list(carried) == ["default φ, empty memory", "default φ, memory of made-up"]
+    assert list(found["carried"]) == ["default φ, empty memory", "default φ, memory of made-up"]
     held_out = printed(capsys, "ood", file, file, "--learn-domains", "d0,d1", "--test-domains", "d2")
-    assert isinstance(held_out["events"], int)
     assert 0 < held_out["events"] < 90
 
 
@@ -128,15 +118,6 @@ def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Captur
 
 
 @pytest.mark.parametrize(
-    "command", ["cf", "peers", "ood", "mechanisms", "feedback", "theory", "drift", "poison", "confidence"]
-)
-def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
-    streams = ["x.jsonl", "y.jsonl"] if command == "ood" else ["x.jsonl"]
-    assert run(["bench", command, *streams, "--order", "any"]) == 2
-    assert "'any' is not one of" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (("cf", "FILE", "--peers", "nobody"), "no peer 'nobody'"),
@@ -151,6 +132,7 @@ def test_every_experiment_takes_an_order(command: str, capsys: Capture) -> None:
         (("cf", "FILE", "--limit", "0"), "no event left"),
         (("poison", "FILE", "--attacks", "bribe"), "no attack 'bribe'"),
         (("cf", "FILE", "--pool", "5"), "at most 4"),
+        (("cf", "FILE", "--order", "any"), "'any' is not one of"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(

@@ -8,8 +8,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from sigma_lab.bench.experiments.encoder import RAW, encoder_table, kept_routes, measured
-from sigma_lab.bench.prompts import LANGUAGES, Prompt, everyday_prompts
+from sigma_lab.bench.experiments.encoder import (
+    LANGUAGES,
+    RAW,
+    Prompt,
+    encoder_table,
+    everyday_prompts,
+    kept_routes,
+    measured,
+)
 from sigma_mem.cli.app import run
 from sigma_mem.encode import open_encoder
 from sigma_mem.events import Answer, Event

@@ -13,8 +13,7 @@ import pytest
 
 from sigma_lab.bench.paper.inputs import dataset_name, open_streams, subset_name
 from sigma_lab.bench.paper.play import PaperPlay
-from sigma_lab.bench.paper.report import PaperReport
-from sigma_lab.bench.paper.tables import Cell, PaperTable, _points, accuracy_cell, best_in
+from sigma_lab.bench.paper.tables import Cell, accuracy_cell, best_in
 from sigma_lab.bench.row import row_of
 from sigma_lab.bench.scores import Scores
 from sigma_lab.bench.verdicts import auc, auc_within
@@ -38,12 +37,10 @@ def as_dataset(event: Event, number: int) -> Event:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model with its tokenizer, and three streams: four peers in the attacked one."""
     pytest.importorskip("torch", reason="needs the extra [center]")
-    from train.tiny import tiny_center, tiny_stream
+    from train.tiny import saved_center, tiny_stream
 
     home = tmp_path_factory.mktemp("paper")
-    made = tiny_center()
-    made.model.save_pretrained(home / "model")  # type: ignore[operator]
-    made.writer.tokenizer.save_pretrained(home / "model")
+    saved_center(home / "model")
     save_stream(tiny_stream(40, peers=3), home / "train.jsonl")
     attacked = tiny_stream(24, peers=4)
     save_stream(
@@ -65,6 +62,15 @@ def arguments(folder: Path, out: str, *more: str) -> list[str]:
     return ["paper", *streams, "--center", str(folder / "model"), "--out", str(folder / out), *small, *more]
 
 
+def steered(folder: Path, out: str, *more: str) -> list[str]:
+    """The same with the checkpoint that `found` trained, and less to judge."""
+    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
+    words = arguments(folder, out, "--no-named", "--figure-3", "nobody", *more)
+    center = words.index("--center")
+    words[center : center + 2] = ["--steering", str(steering)]
+    return words
+
+
 @pytest.fixture(scope="module")
 def found(folder: Path) -> dict[str, Any]:
     assert run(arguments(folder, "out")) == 0
@@ -78,17 +84,8 @@ def cells(found: dict[str, Any], key: str, row: str) -> list[Any]:
 
 
 def test_every_table_and_figure_is_there(found: dict[str, Any], folder: Path) -> None:
-    wanted = {
-        "table-1",
-        "table-cf-readouts",
-        "table-2",
-        "table-3",
-        "table-4",
-        "figure-3",
-        "superglue",
-        "judge",
-    }
-    wanted |= {"attack", "peers-train", "peers-cf-3", "peers-cf-4", "peers-ood", "peers-superglue"}
+    wanted = {"table-1", "table-cf-readouts", "table-2", "table-3", "table-4", "figure-3", "superglue"}
+    wanted |= {"judge", "attack", "peers-train", "peers-cf-3", "peers-cf-4", "peers-ood", "peers-superglue"}
     assert wanted <= set(found["tables"])
     assert sum(key.startswith("readouts-") for key in found["tables"]) == 1
     assert found["missing"] == []
@@ -216,12 +213,8 @@ def test_controls_are_chosen_on_the_judged_events(folder: Path) -> None:
 def test_a_warm_start_more_seeds_and_a_memory_for_each_benchmark_change_what_they_should(
     folder: Path, found: dict[str, Any]
 ) -> None:
-    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
-    words = arguments(folder, "other", "--no-named", "--figure-3", "nobody", "--partner", "weakest")
-    center = words.index("--center")
-    words[center : center + 2] = ["--steering", str(steering)]
-    words += ["--seeds", "2", "--ood-memory", "each", "--warm", str(folder / "train.jsonl")]
-    assert run(words) == 0
+    more = ("--partner", "weakest", "--seeds", "2", "--ood-memory", "each")
+    assert run([*steered(folder, "other", *more), "--warm", str(folder / "train.jsonl")]) == 0
     other = json.loads((folder / "other" / "paper.json").read_text("utf-8"))
     assert "Figure 3: no center was chosen for it" in other["missing"]
     assert cells(other, "table-4", "majority")[3] == cells(found, "table-4", "majority")[3]
@@ -229,9 +222,8 @@ def test_a_warm_start_more_seeds_and_a_memory_for_each_benchmark_change_what_the
     assert all(cell["spread"][0] <= cell["ours"] <= cell["spread"][1] for cell in row["cells"])
     assert "of 2 seeds" in other["tables"]["table-4"]["notes"][0]
     assert cells(other, "table-4", "model")[2:] != cells(found, "table-4", "model")[2:]  # warm, and apart
-    strong = {row["row"]: row["cells"] for row in other["tables"]["attack"]["rows"]}
     assert other["tables"]["peers-cf-3"]["rows"][1] != found["tables"]["peers-cf-3"]["rows"][1]
-    assert strong
+    assert other["tables"]["attack"]["rows"]
 
 
 def test_a_dry_run_counts_what_the_run_judges(
@@ -251,13 +243,10 @@ def test_a_dry_run_counts_what_the_run_judges(
     assert run(["paper", "--ood", str(folder / "ood.jsonl"), "--out", str(folder / "dry"), "--dry-run"]) == 2
 
 
+@pytest.mark.usefixtures("found")
 def test_a_judge_outside_the_pool_and_the_memory_in_words(folder: Path) -> None:
-    (steering,) = (folder / "out" / "steering").glob("*.safetensors")
-    given = arguments(folder, "judged", "--no-named", "--figure-3", "nobody", "--words")
-    center = given.index("--center")
-    given[center : center + 2] = ["--steering", str(steering)]
-    given += ["--verdicts", "peer2", "--trained", "2", "--judge", "9"]
-    assert run(given) == 0
+    given = steered(folder, "judged", "--words", "--trained", "2", "--judge", "9")
+    assert run([*given, "--verdicts", "peer2"]) == 0
     other = json.loads((folder / "judged" / "paper.json").read_text("utf-8"))
     assert other["peers"] == ["peer0", "peer1", "peer3"]
     assert len(other["tables"]["verdicts"]["rows"]) == 2 * 4  # pools of two and three
@@ -266,7 +255,7 @@ def test_a_judge_outside_the_pool_and_the_memory_in_words(folder: Path) -> None:
     rows = {row["row"].split(": ")[-1] for row in other["tables"]["table-words"]["rows"]}
     assert rows >= {"base, told the record in words", "adaptive with U", "adaptive with U in words"}
     assert "adaptive with its verdicts" in other["tables"]["table-4"]["columns"]
-    assert run([*given[:-4], "--verdicts", "zoe"]) == 2
+    assert run([*given, "--verdicts", "zoe"]) == 2
 
 
 def test_several_files_are_one_stream(folder: Path, tmp_path: Path) -> None:
@@ -308,15 +297,6 @@ def test_a_peer_without_any_answer_has_no_accuracy(folder: Path, tmp_path: Path)
     assert [cell["ours"] is None for cell in bbh["cells"]] == [False, False, False, True]
     assert "every row of a center: no --center" in found["missing"]
     assert "peer2 20 of 30" in (tmp_path / "out" / "paper.md").read_text("utf-8")
-
-
-def test_names_are_written_as_they_are() -> None:
-    table = PaperTable("key", "Title", "", ["row", "CF@0"], [("a|b_{c}", [Cell(1.0)])])
-    assert r"| a\|b_{c} | 1.00 |" in PaperReport([table], [], [], {}).text()
-
-
-def test_no_difference_has_no_sign_of_minus() -> None:
-    assert [_points(x) for x in (0.0, 1e-9, -0.1)] == ["+0.00", "+0.00", "+10.00"]
 
 
 def test_names_of_benchmarks() -> None:

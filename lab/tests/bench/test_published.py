@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sigma_lab.bench.paper.published import figure, paper_center, published
+from sigma_lab.bench.paper.inputs import figure, published
 
 OOD = ("PIQA", "MMLU", "OpenBookQA", "SciQ", "BBH", "SuperGLUE")
 PEERS = published()["peer_accuracy"]["ood"]
@@ -33,9 +33,3 @@ def test_the_overall_line_of_every_appendix_table_is_pooled(center: str, row: st
     rows = published()["readouts"][center]
     found = pooled((rows[name]["n"], rows[name][row]) for name in OOD)
     assert found == pytest.approx(rows["Overall"][row], abs=0.015)  # the cells are rounded
-
-
-def test_names_of_centers() -> None:
-    assert paper_center("Qwen/Qwen3-8B") == "Qwen3-8B"
-    assert paper_center("smollm2") is None
-    assert figure("cf", "Qwen3-8B", "nothing") is None

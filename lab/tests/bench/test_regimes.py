@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sigma_lab.bench.experiments.regimes import Bursts, Until, _intervals, regimes_table
+from sigma_lab.bench.experiments.regimes import _intervals, regimes, regimes_table
 from sigma_lab.bench.league import Setup
 from sigma_mem.events import Event
 from sigma_mem.streams import Stream
@@ -23,8 +23,9 @@ def drawn(events=160):
 
 
 def test_labels_stop_at_a_pause_and_come_in_bursts():
-    assert [bool(Until(2).reveal(i, EVENT, "a")) for i in range(4)] == [True, True, False, False]
-    shown = [bool(Bursts().reveal(i, EVENT, "a")) for i in range(200)]
+    paused, bursts = (regimes(4, 0)[name] for name in ("paused", "bursts"))
+    assert [bool(paused.reveal(i, EVENT, "a")) for i in range(4)] == [True, True, False, False]
+    shown = [bool(bursts.reveal(i, EVENT, "a")) for i in range(200)]
     assert sum(shown) == 50
     assert all(shown[100:125])
 

@@ -7,9 +7,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 from madeup import made_up
-from partial import with_absent_peers, with_fractions, without_answers
+from partial import with_absent_peers, with_fractions
 
-from sigma_lab.bench.row import has_answers, majority_correct, present_peers, row_of
+from sigma_lab.bench.row import majority_correct, present_peers, row_of
 from sigma_mem.events import Answer, Event
 from sigma_mem.streams import Stream
 
@@ -65,12 +65,6 @@ def test_a_peer_is_present_with_an_answer_or_a_label() -> None:
     assert present_peers(Stream("tiny", ("a", "b", "c"), (e,))).tolist() == [[True, True, False]]
     absent = with_absent_peers(made_up(80)[0])
     assert np.array_equal(present_peers(absent), ~np.isnan(absent.labels()))
-
-
-def test_null_answers_are_none() -> None:
-    stream, _ = made_up(20)
-    assert has_answers(stream)
-    assert not has_answers(without_answers(stream))
 
 
 def test_a_row_of_some_events_counts_its_selections_again() -> None:

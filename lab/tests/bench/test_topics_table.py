@@ -10,7 +10,7 @@ from sigma_lab.attack import counterfactual
 from sigma_lab.bench.experiments.topics import drawn_pools, ordered, topics_table
 from sigma_lab.bench.league import Setup
 from sigma_lab.bench.play import RoutePlayer, play
-from sigma_lab.topics import with_topics
+from sigma_lab.streams import with_topics
 from sigma_mem.errors import InputError
 from sigma_mem.streams import Stream
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from madeup import made_up
 
-from sigma_lab.bench.changes import name_changes
-from sigma_lab.bench.experiments.drift import COMPARED, by_gamma, drift_table, played_conditions
+from sigma_lab.bench.experiments.drift import COMPARED, by_gamma, drift_table, name_changes, played_conditions
 from sigma_lab.bench.league import DEFAULT, ORACLES, row_names
 from sigma_lab.bench.updates import CONDITIONS, draw_pool, ever_more, from_halfway, strongest, updated
 from sigma_mem.errors import InputError
@@ -96,8 +95,6 @@ def test_a_stream_with_few_models_shows_what_it_can() -> None:
     assert any("needs 4 models, and the stream has 3" in line for line in table.remarks)
     with pytest.raises(InputError, match="smaller --size"):
         drift_table(*made_up(60, n_peers=3), ("one",))
-    with pytest.raises(InputError, match="none, one, all"):
-        drift_table(*made_up(60), ("sunny",))
 
 
 def test_a_clear_update_is_named_and_nobody_else() -> None:
@@ -111,8 +108,8 @@ def test_a_clear_update_is_named_and_nobody_else() -> None:
     assert update.moved > 0.2
     assert update.delay is not None
     assert update.delay <= 100
-    assert update.error is not None
-    assert update.error <= 20
+    assert update.change_point_error is not None
+    assert update.change_point_error <= 20
     assert (found.alarms, found.unchanged) == (0, 3 * 10 + 5)
     assert "updated peers named: 1 of 1" in str(found)
     quiet = name_changes(stream, phis, {}, every=50)

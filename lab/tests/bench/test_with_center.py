@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from madeup import made_up
 
-from sigma_lab.bench.center import ROWS, BenchCenter, better_than_sigma, judged_events, merged
-from sigma_lab.bench.league import league, row_names
+from sigma_lab.bench.center import ROWS, BenchCenter, better_than_sigma, judged_events
+from sigma_lab.bench.league import row_names
 from sigma_lab.bench.row import TableRow
 from sigma_mem.cli.app import run
 from sigma_mem.events import FloatArray
@@ -85,12 +85,8 @@ def test_peers_and_mechanisms_have_them_too(checkpoint: Path, capsys: Capture) -
     clean = printed(capsys, checkpoint, "mechanisms")["mechanisms"]
     check(clean)
     assert set(clean["sigma"]["domains"]) <= {"d0", "d1", "d2"}
-    warm = printed_warm(capsys, checkpoint)
+    warm = printed(capsys, checkpoint, "mechanisms", "--warm", str(checkpoint.parent / "stream.jsonl"))
     assert warm["mechanisms"]["base"]["accuracy"] == clean["base"]["accuracy"]  # it has no memory to warm
-
-
-def printed_warm(capsys: Capture, checkpoint: Path) -> dict[str, Any]:
-    return printed(capsys, checkpoint, "mechanisms", "--warm", str(checkpoint.parent / "stream.jsonl"))
 
 
 def test_ood_starts_the_center_cold_and_warm(checkpoint: Path, capsys: Capture) -> None:
@@ -160,6 +156,8 @@ def test_a_bare_center_has_no_sigma_and_says_so(checkpoint: Path, capsys: Captur
     at = bare.index("--steering")
     assert run(bare[:at] + bare[at + 2 :]) == 0
     assert "there is no row sigma" in " ".join(capsys.readouterr().out.split())
+    assert run([*bare[:at], *bare[at + 2 :], "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["mechanisms"]) == [*row_names(), "base", "zero-M"]
 
 
 @pytest.mark.parametrize(
@@ -199,21 +197,6 @@ def test_without_the_extra_there_is_one_clear_error_and_without_a_center_no_torc
     assert json.loads(done.stdout)["events"] == 20
     assert done.stderr.count("\n") == 1
     assert "pip install 'sigma-mem[center]'" in done.stderr
-
-
-def test_rows_are_cut_to_the_judged_events() -> None:
-    stream, phis = made_up(40)
-    places = [3, 8, 39]
-    mine = TableRow(
-        np.array([0, 1, 0]), np.array([1.0, 0.0, 1.0]), {"peer0": 2, "peer1": 1, "peer2": 0, "peer3": 0}
-    )
-    rows = league(stream, phis)
-    both = merged(rows, {"sigma": mine}, places)
-    assert list(both) == [*rows, "sigma"]
-    for name, row in rows.items():
-        np.testing.assert_array_equal(both[name].correct, row.correct[places])
-        assert sum(both[name].selections.values()) == 3
-    assert both["sigma"] is mine
 
 
 def test_the_note_names_rows_above_sigma_best_first() -> None:

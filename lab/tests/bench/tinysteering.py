@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sigma_lab.train.steering import SteeringSettings, train_steering
-from sigma_lab.train.steering.data import EpisodeSettings
-from sigma_lab.train.steering.phi import Stage1Settings
-from sigma_lab.train.steering.run import RunSettings
+from sigma_lab.train import SteeringSettings, train_steering
+from sigma_lab.train.data import EpisodeSettings
+from sigma_lab.train.phi import Stage1Settings
+from sigma_lab.train.run import RunSettings
 from sigma_mem.center.center import Center
 from sigma_mem.center.trained import open_features
 from sigma_mem.streams import Stream
-from train.tiny import tiny_center
+from train.tiny import saved_center
 
 
 def tiny_checkpoint(stream: Stream, folder: Path) -> Path:
     """Train on the stream; the model is in ``folder / "model"``."""
-    made = tiny_center()
-    made.model.save_pretrained(folder / "model")  # type: ignore[operator]
-    made.writer.tokenizer.save_pretrained(folder / "model")
+    made = saved_center(folder / "model")
     center = Center.load(str(folder / "model"), prompt=made.writer.prompt, cache=folder / "cache")
     source = open_features("center", center)
     run = RunSettings(steps=4, margin_steps=1, rows=6, check_every=4, check_rows=12)

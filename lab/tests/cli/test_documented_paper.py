@@ -7,15 +7,15 @@ import hashlib
 import json
 import re
 import shlex
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from sigma_lab.collect import recipes
+from collect.loopback import LoopbackEndpoint, prompt_of
+from sigma_lab.collect import question_sets
 from sigma_mem.cli.app import run
 
 PAGE = (Path(__file__).parents[3] / "docs" / "lab" / "paper.md").read_text(encoding="utf-8")
@@ -29,60 +29,28 @@ TOML = re.findall(r"^```toml\n(.*?)^```", BEFORE, re.MULTILINE | re.DOTALL)
 SMALL = {"paper-train": 7, "paper-cf": 4, "paper-ood": 4}
 
 
-class Peers(BaseHTTPRequestHandler):
-    """An endpoint whose models are right about half the time, each on questions of its own."""
-
-    right: ClassVar[dict[str, str]] = {}
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        prompt = body["messages"][-1]["content"]
-        luck = hashlib.sha256((body["model"] + prompt).encode()).digest()[0]
-        text = f"Answer: {self.right[prompt] if luck < 130 else 'something else'}"
-        reply = json.dumps({"choices": [{"message": {"content": text}, "finish_reason": "stop"}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(reply)))
-        self.end_headers()
-        self.wfile.write(reply)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-
 @pytest.fixture
-def peers() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Peers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-        server.shutdown()
+def endpoint() -> Iterator[LoopbackEndpoint]:
+    with closing(LoopbackEndpoint()) as server:
+        yield server
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Release files of our own, and a tiny model."""
     pytest.importorskip("torch", reason="needs the extra [center]")
-    from train.tiny import tiny_center
+    from train.tiny import saved_center
 
     raw = tmp_path / "raw"
     lines = {
         "gsm8k/train.jsonl": [{"question": f"{n} + {n}?", "answer": f"#### {2 * n}"} for n in range(8)],
         "math500/test.jsonl": [
-            {
-                "problem": f"What is ${n} + 1$?",
-                "solution": "",
-                "answer": str(n + 1),
-                "subject": "",
-                "level": 1,
-            }
-            | {"unique_id": f"own/{n}"}
+            {"problem": f"What is ${n} + 1$?", "solution": "", "answer": str(n + 1), "subject": ""}
             for n in range(4)
         ],
         "triviaqa/test-own.jsonl": [
-            {
-                "question_id": f"t{n}",
-                "question": f"Who is {n}?",
-                "answer": {"value": f"name {n}", "aliases": []},
-            }
+            {"question_id": f"t{n}", "question": f"Who is {n}?"}
+            | {"answer": {"value": f"name {n}", "aliases": []}}
             for n in range(4)
         ],
         "piqa/valid.jsonl": [{"goal": f"Do {n}.", "sol1": "This.", "sol2": "That."} for n in range(4)],
@@ -97,27 +65,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (raw / "piqa" / "valid-labels.lst").write_text("0\n" * 4)
     (raw / "squad").mkdir()
     contexts = [
-        {
-            "context": f"The mill {n} was built by Anna.",
-            "qas": [{"question": f"Who built {n}?", "answer": "Anna"}],
-        }
+        {"context": f"The mill {n} was built by Anna.", "question": f"Who built {n}?", "answer": "Anna"}
         for n in range(8)
     ]
     (raw / "squad" / "train-own.json").write_text(json.dumps(contexts))
-    made = tiny_center()
-    made.model.config.max_position_embeddings = 4096  # type: ignore[union-attr]
-    made.model.save_pretrained(tmp_path / "model")  # type: ignore[operator]
-    made.writer.tokenizer.save_pretrained(tmp_path / "model")
+    saved_center(tmp_path / "model", positions=4096)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SIGMA_MEM_CACHE", str(tmp_path / "cache"))
-    for name, parts in recipes.RECIPES.items():
-        small = tuple(recipes.Part(p.dataset, SMALL[name], p.split) for p in parts)
-        monkeypatch.setitem(recipes.RECIPES, name, small)
+    for name, parts in question_sets.RECIPES.items():
+        small = tuple(question_sets.Part(p.dataset, SMALL[name], p.split) for p in parts)
+        monkeypatch.setitem(question_sets.RECIPES, name, small)
     return tmp_path
 
 
-def test_every_command_of_the_page_runs(folder: Path, peers: str) -> None:
-    five = re.sub(r"http://127.0.0.1:800\d/v1", peers, TOML[0]).replace("concurrency = 64", "concurrency = 2")
+def test_every_command_of_the_page_runs(folder: Path, endpoint: LoopbackEndpoint) -> None:
+    right: dict[str, str] = {}
+
+    def half_right(body: dict[str, Any]) -> str:
+        """Models are right about half the time, each on questions of its own."""
+        prompt = prompt_of(body)
+        luck = hashlib.sha256((body["model"] + prompt).encode()).digest()[0]
+        return f"Answer: {right[prompt] if luck < 130 else 'something else'}"
+
+    endpoint.reply = half_right
+    five = re.sub(r"http://127.0.0.1:800\d/v1", endpoint.url, TOML[0]).replace(
+        "concurrency = 64", "concurrency = 2"
+    )
     (folder / "five.toml").write_text(five)
     (folder / "three.toml").write_text(five.split('[peers."Llama')[0])
     for command in COMMANDS:
@@ -131,7 +104,7 @@ def test_every_command_of_the_page_runs(folder: Path, peers: str) -> None:
         assert run(words) == 0, command
         if words[1] == "questions":
             with gzip.open(folder / words[words.index("--out") + 1], "rt") as file:
-                Peers.right |= {q["prompt"]: q["reference"]["answers"][0] for q in map(json.loads, file)}
+                right |= {q["prompt"]: q["reference"]["answers"][0] for q in map(json.loads, file)}
     found = json.loads((folder / "paper" / "paper.json").read_text("utf-8"))
     assert found["missing"] == []
     assert {"table-1", "table-2", "table-3", "table-4", "figure-3", "superglue", "attack"} <= set(

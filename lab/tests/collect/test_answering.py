@@ -280,7 +280,7 @@ def test_a_disk_that_is_full_says_so_and_keeps_what_was_written(endpoint, questi
         return real(fd, data)
 
     file = questions(*map(str, range(8)))
-    monkeypatch.setattr("sigma_lab.collect.cache.os.write", full)
+    monkeypatch.setattr("sigma_lab.collect.answers.os.write", full)
     ask(file, "--set", "concurrency=1", peers={"a": endpoint.spec}, code=1)
     assert "No space left on device" in capsys.readouterr().err
     monkeypatch.undo()

@@ -6,11 +6,9 @@ import json
 
 import pytest
 
-from sigma_lab.collect.cache import AnswerCache, Reply
-from sigma_lab.collect.endpoint import Endpoint
-from sigma_lab.collect.peers import PeerSettings, peer_from, read_peers
-from sigma_lab.collect.requests import RequestWriter, request_key
-from sigma_lab.collect.task_prompts import TaskPrompt, read_task_prompts
+from sigma_lab.collect.answers import AnswerCache, Reply
+from sigma_lab.collect.peers import Endpoint, PeerSettings, peer_from, read_peers, request_key, request_writer
+from sigma_lab.collect.questions import TaskPrompt, read_task_prompts
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 
@@ -102,7 +100,7 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
     task = TaskPrompt("q1", "What?")
 
     def key(task: TaskPrompt = task, name: str = "a", spec: str = URL, **settings: object) -> str:
-        return request_key(RequestWriter(peer_from(name, spec, settings)).request(task))
+        return request_key(request_writer(peer_from(name, spec, settings))(task))
 
     same = [
         key(),
@@ -119,7 +117,7 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
         key(TaskPrompt("q1", "Who?")),
     ]  # fmt: skip
     assert len({*other, same[0]}) == len(other) + 1
-    body = RequestWriter(peer_from("a", URL, {"omit": ["seed"], "body": {"k": 1}})).request(task)["body"]
+    body = request_writer(peer_from("a", URL, {"omit": ["seed"], "body": {"k": 1}}))(task)["body"]
     assert "seed" not in body
     assert body["k"] == 1
 

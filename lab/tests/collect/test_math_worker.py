@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,26 +30,24 @@ def test_nothing_is_imported_from_the_working_directory(tmp_path: Path) -> None:
     assert not (tmp_path / "IMPORTED").exists()
 
 
-def test_a_label_does_not_depend_on_how_long_its_process_had_to_wait() -> None:
-    worker = MathWorker(seconds=1)
-    try:
-        assert worker.simplify("x+x") == "2*x"
-        process = worker._process
-        assert process is not None
-        process.send_signal(signal.SIGSTOP)
-        threading.Timer(2.5, process.send_signal, [signal.SIGCONT]).start()
-        assert worker.same("1/2", "\\frac{2}{4}")
-    finally:
-        worker.close()
+@pytest.fixture
+def worker() -> Iterator[MathWorker]:
+    with closing(MathWorker(seconds=1)) as made:
+        yield made
 
 
-def test_processor_time_is_bounded() -> None:
-    worker = MathWorker(seconds=1)
-    try:
-        assert worker.simplify("9^{9^{9^{9}}} + 1") is None
-        assert worker.simplify("x+x") == "2*x"
-    finally:
-        worker.close()
+def test_a_label_does_not_depend_on_how_long_its_process_had_to_wait(worker: MathWorker) -> None:
+    assert worker.simplify("x+x") == "2*x"
+    process = worker._process
+    assert process is not None
+    process.send_signal(signal.SIGSTOP)
+    threading.Timer(2.5, process.send_signal, [signal.SIGCONT]).start()
+    assert worker.same("1/2", "\\frac{2}{4}")
+
+
+def test_processor_time_is_bounded(worker: MathWorker) -> None:
+    assert worker.simplify("9^{9^{9^{9}}} + 1") is None
+    assert worker.simplify("x+x") == "2*x"
 
 
 class Interrupted(Exception):
@@ -144,13 +144,10 @@ def test_an_answer_is_compared_with_the_right_one() -> None:
     assert not same_math("1", "\\frac{")
 
 
-def test_math_soup_through_the_worker():
+def test_math_soup_through_the_worker(worker: MathWorker) -> None:
     """Short texts of LaTeX and numbers; each is read or given up within the time limit."""
-    rng, worker = random.Random(4), MathWorker(seconds=1)
+    rng = random.Random(4)
     parts = ["\\frac", "\\sqrt", "\\ud800", "\ud800", "\x00", "\n", "9^9", *"{}()1x^="]
-    try:
-        for _ in range(25):
-            form = worker.simplify("".join(rng.choices(parts, k=rng.randint(1, 12))))
-            assert form is None or isinstance(form, str)
-    finally:
-        worker.close()
+    for _ in range(25):
+        form = worker.simplify("".join(rng.choices(parts, k=rng.randint(1, 12))))
+        assert form is None or isinstance(form, str)

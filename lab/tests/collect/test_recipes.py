@@ -3,8 +3,7 @@ from collections import Counter
 
 import pytest
 
-from sigma_lab.collect.question_sets import build_questions
-from sigma_lab.collect.recipes import RECIPES
+from sigma_lab.collect.question_sets import RECIPES, build_questions
 from sigma_lab.collect.releases import RELEASES
 from sigma_mem.errors import InputError
 

@@ -138,26 +138,11 @@ def test_nothing_usable(tmp_path: Path) -> None:
 
 
 def test_another_question_under_the_same_id_is_dropped(tmp_path: Path) -> None:
-    rows = [
-        {
-            "sample_id": "t",
-            "prompt": "One?",
-            "m": 1,
-            "m|model_response": "a",
-            "n": "",
-            "n|model_response": "",
-        },
-        {
-            "sample_id": "t",
-            "prompt": "Two?",
-            "m": "",
-            "m|model_response": "",
-            "n": 1,
-            "n|model_response": "b",
-        },
-    ]
+    blank = dict.fromkeys(("m", "m|model_response", "n", "n|model_response"), "")
+    one = blank | {"sample_id": "t", "prompt": "One?", "m": 1, "m|model_response": "a"}
+    two = blank | {"sample_id": "t", "prompt": "Two?", "n": 1, "n|model_response": "b"}
     file = tmp_path / "table.json"
-    file.write_text(json.dumps(rows))
+    file.write_text(json.dumps([one, two]))
     assert "another question under the same id" in import_stream([file]).report.dropped
 
 
@@ -168,10 +153,6 @@ def test_command_writes_a_stream_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert (printed["format"], printed["events"], printed["kept"]) == ("routerbench", 3, 8)
     assert printed["dropped"] == {"the model was not run on this question": 1}
     assert load_stream(target).sha256 == printed["sha256"]
-
-
-def test_command_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    target = tmp_path / "rb.jsonl"
     assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target)]) == 0
     output = capsys.readouterr().out
     assert "3 events, 3 peers" in output
@@ -186,7 +167,6 @@ def test_command_errors_are_one_line_and_exit_2(
     target = tmp_path / "out.jsonl"
     assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), *extra]) == 2
     said = capsys.readouterr().err
-    assert said.startswith("sigma-mem: ")
     what = "format" if extra[1] == "mlflow" else "answer kind"
     assert said.startswith(f"sigma-mem: got {what} {extra[1]!r}; expected")
     assert said.count("\n") == 1

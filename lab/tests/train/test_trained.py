@@ -19,19 +19,13 @@ from sigma_mem.center.trained import TrainedCenter, open_checkpoint
 from sigma_mem.encode.base import HashedEncoder
 from sigma_mem.errors import InputError
 from sigma_mem.streams import save_stream
-from train.tiny import tiny_center, tiny_stream
-
-
-def saved_center(folder: Path, seed: int = 0) -> str:
-    center = tiny_center(seed)
-    center.model.save_pretrained(folder)  # type: ignore[operator]
-    center.writer.tokenizer.save_pretrained(folder)
-    return str(folder)
+from train.tiny import saved_center, tiny_stream
 
 
 class Trained:
     def __init__(self, folder: Path) -> None:
-        self.model, self.out = saved_center(folder / "model"), folder / "s.safetensors"
+        saved_center(folder / "model")
+        self.model, self.out = str(folder / "model"), folder / "s.safetensors"
         self.stream = folder / "tiny.jsonl"
         save_stream(tiny_stream(60, peers=3), self.stream)
         self.options = [
@@ -79,8 +73,9 @@ def test_a_checkpoint_opens_with_its_prompt_encoder_and_memory(opened: TrainedCe
 
 
 def test_another_model_in_its_place_is_one_clear_error(trained: Trained, tmp_path: Path) -> None:
+    saved_center(tmp_path, seed=1)
     with pytest.raises(SteeringMismatchError, match="learned for"):
-        open_checkpoint(trained.out, center=saved_center(tmp_path / "other", seed=1))
+        open_checkpoint(trained.out, center=str(tmp_path))
 
 
 def test_a_map_for_other_features_is_refused(opened: TrainedCenter) -> None:

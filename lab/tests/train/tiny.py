@@ -51,6 +51,15 @@ def tiny_center(seed: int = 0, width: int = 32, cache: Path | None = None) -> Ce
     return Center(model, tiny_tokenizer(), name=f"tiny-{seed}", prompt=prompt, cache=cache)
 
 
+def saved_center(folder: Path, seed: int = 0, positions: int = 256) -> Center:
+    """A tiny center whose model and tokenizer are in the folder."""
+    made = tiny_center(seed)
+    made.model.config.max_position_embeddings = positions  # type: ignore[union-attr]
+    made.model.save_pretrained(folder)  # type: ignore[operator]
+    made.writer.tokenizer.save_pretrained(folder)
+    return made
+
+
 def tiny_stream(n: int = 120, peers: int = 4, seed: int = 0) -> Stream:
     """Peer p is right nine times in ten in its own domain, and seldom elsewhere; no answer shows it."""
     rng = np.random.default_rng(seed)

@@ -495,7 +495,8 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: F
             _cost(_cells(kinds, chosen), paid_same, prices[:, chosen], expected),
         )
     counts = len(places), int((~same).sum()), int((~same & ~tried).sum())
-    return Compared(topic, *counts, before if labelled else None, after if labelled else None, *costs)
+    right_shares = (before, before if same.all() else after) if labelled else (None, None)
+    return Compared(topic, *counts, *right_shares, *costs)
 
 
 def _cost(cells: NDArray[np.intp], paid: FloatArray, usual: FloatArray, unknown: FloatArray) -> Estimate:

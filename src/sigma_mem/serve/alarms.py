@@ -60,23 +60,13 @@ class Survey(NamedTuple):
 
 
 class Alarms:
-    """Watches the memories that are open, and tells of what changed for the worse.
-
-    Parameters
-    ----------
-    memories : Memories
-
-    Attributes
-    ----------
-    past : deque of Alarm
-        Those that have ended, oldest first.
-    """
+    """Watches the memories that are open, and tells of what changed for the worse."""
 
     def __init__(self, memories: Memories) -> None:
         self._memories, self._config, self._metrics = memories, memories.config, memories.metrics
         self._secrets = {hook: hook.secret() for hook in self._config.webhooks}
         self._ringing: dict[tuple[str, str, str], Alarm] = {}
-        self.past: deque[Alarm] = deque(maxlen=_KEPT)
+        self.past: deque[Alarm] = deque(maxlen=_KEPT)  # those that have ended, oldest first
         self._best: dict[tuple[str, str], float] = {}  # agreement, by namespace and source
         self._seen: dict[str, tuple[int, str]] = {}  # how far each ledger was looked at, and on which day
         self._sending: set[asyncio.Task[None]] = set()

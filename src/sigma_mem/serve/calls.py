@@ -53,8 +53,7 @@ async def perform(
     if durable and "wait" in operation.kept:
         running = perform(context, caller, operation, namespace, given, durable=False)
         return await context.memories.durable(namespace, running)
-    kept: dict[str, Any] = {"source": caller.name, "wait": False, "judges": ()}
-    arguments = {**given, **{name: kept[name] for name in operation.kept}}
+    arguments = with_kept(operation, given, caller.name)
     if "id" in operation.parameters and operation.verb == "POST":
         arguments["id"] = id_of_caller(caller, given.get("id"))
 
@@ -71,6 +70,12 @@ async def perform(
             said[operation.result] = found
         context.audit.wrote(caller, operation.name, namespace, **said)
     return found, body
+
+
+def with_kept(operation: Operation[Any, Any], given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The arguments of a call, with those that the service sets itself."""
+    kept: dict[str, Any] = {"source": source, "wait": False, "judges": ()}
+    return {**given, **{name: kept[name] for name in operation.kept}}
 
 
 def id_of_caller(caller: Principal, id: str | None) -> str | None:

@@ -67,59 +67,41 @@ def _kinds(kind: Any) -> dict[str, TypeAdapter[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """A model that the gateway may call: one peer.
+    """A model that the gateway may call: one peer."""
 
-    Attributes
-    ----------
-    name : str
-        The peer's name.
-    base_url : str
-        Of its server, with the path: ``https://host/v1``.
-    model : str
-        What that server calls the model; the peer's name by default.
-    key_env : str
-        The environment variable that holds the server's key; the key itself is never in the configuration.
-    key_header : str
-        The header that holds it: "authorization" or "x-api-key"; by default, what its protocol is used to.
-    protocols : tuple of str
-        What the server speaks: "chat", "messages", "responses". A request in another protocol is translated
-        into the first one.
-    may_lose : tuple of str
-        What of a request may be lost in translation, by the names that responses give: "thinking"; "*" for
-        everything.
-    effort, system : str
-        The reasoning effort, and a system prompt before the request's own, of every call: one model at two
-        efforts is two peers.
-    parameters : mapping
-        Other fields of every call's body, in the words of the server's protocol; they replace the request's.
-    input_price, output_price : float
-        Of a million tokens, in any currency.
-    cached_price : float, optional
-        Of a million tokens that the server's cache held; `input_price` by default.
-    timeout : float
-        Seconds until the peer counts as failed.
-    headers : mapping
-        Further headers of every call; no keys, which belong into `key_env`.
-    like, worth : str and float
-        The upstream from whose record it starts when it joins a memory that others were in before, and how
-        many labels that record counts for.
-    """
-
+    # The peer's name.
     name: str
+    # Of its server, with the path: ``https://host/v1``.
     base_url: str
+    # What that server calls the model; the peer's name by default.
     model: str = ""
+    # The environment variable that holds the server's key; the key itself is never in the configuration.
     key_env: str = ""
+    # The header that holds it: "authorization" or "x-api-key"; by default, what its protocol is used to.
     key_header: Literal["", "authorization", "x-api-key"] = ""
+    # What the server speaks: "chat", "messages", "responses". A request in another protocol is translated
+    # into the first one.
     protocols: Annotated[tuple[Speaks, ...], Field(min_length=1)] = ("chat",)
+    # What of a request may be lost in translation, by the names that responses give: "thinking"; "*" for
+    # everything.
     may_lose: tuple[str, ...] = ()
+    # The reasoning effort, and a system prompt before the request's own, of every call: one model at two
+    # efforts is two peers.
     effort: str = ""
     system: str = ""
+    # Other fields of every call's body, in the words of the server's protocol; they replace the request's.
     parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    # Of a million tokens, in any currency.
     input_price: Amount = 0.0
     output_price: Amount = 0.0
+    # Of a million tokens that the server's cache held; `input_price` by default.
     cached_price: Amount | None = None
+    # Seconds until the peer counts as failed.
     timeout: Seconds = 60.0
+    # Further headers of every call; no keys, which belong into `key_env`.
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
+    # The upstream from whose record it starts when it joins a memory that others were in before, and how many
+    # labels that record counts for.
     like: str = ""
     worth: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = 20.0
 
@@ -210,46 +192,31 @@ def is_no_servers(host: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """What one request, and one key, may ask for.
+    """What one request, and one key, may ask for."""
 
-    Attributes
-    ----------
-    body_bytes, header_bytes : int
-        Largest body and largest headers of a request.
-    batch : int
-        Most items in one batch of feedback, and most rows in one answer.
-    rate : float
-        Requests a second for each key, twice that in a burst; 0 for no limit.
-    refused_rate : float
-        Requests a second without a valid key, for each address; the next ones get 429.
-    concurrency : int
-        Requests at once; the next ones get 503.
-    connections : int
-        Connections at once; a new one closes the one that has waited longest for a request.
-    request_seconds : float
-        Within which a request must have arrived, and a client must have read some of its response.
-    threads, waiting : int
-        Calls of one namespace that read the ledger at once, and that wait for it; the next ones get 429.
-    namespaces : int
-        Most namespaces in the store.
-    state_bytes : int
-        Largest state that the peers and rank of one namespace may need.
-    unrecorded : int
-        Most decisions of the gateway that wait, in each namespace, until the store is back.
-    """
-
+    # Largest body and largest headers of a request.
     body_bytes: Count = 4_000_000
     header_bytes: Count = 16_384
+    # Most items in one batch of feedback, and most rows in one answer.
     batch: Count = 1_000
+    # Requests a second for each key, twice that in a burst; 0 for no limit.
     rate: Amount = 0.0
+    # Requests a second without a valid key, for each address; the next ones get 429.
     refused_rate: Amount = 10.0
+    # Requests at once; the next ones get 503.
     concurrency: Count = 1_000
+    # Connections at once; a new one closes the one that has waited longest for a request.
     connections: Count = 4_000
+    # Within which a request must have arrived, and a client must have read some of its response.
     request_seconds: Seconds = 30.0
+    # Calls of one namespace that read the ledger at once, and that wait for it; the next ones get 429.
     threads: Count = 4
     waiting: Count = 64
+    # Most namespaces in the store.
     namespaces: Count = 10_000
+    # Largest state that the peers and rank of one namespace may need.
     state_bytes: Count = 256_000_000
+    # Most decisions of the gateway that wait, in each namespace, until the store is back.
     unrecorded: Count = 10_000
 
     def __post_init__(self) -> None:
@@ -262,26 +229,19 @@ class TopicRule:
 
     A request that names topics itself (in its body, a header or its model) has those. Any other has the topic
     of every rule all of whose conditions hold; a rule without a condition names none.
-
-    Attributes
-    ----------
-    name : str
-        The topic.
-    mode, peer : str
-        As `mode` and `usual` of the gateway, for requests with this topic; empty for the gateway's own.
-    key, tool, path : str
-        Patterns as of a shell, with ``*``: of the API key's name, of a tool that the request offers, and
-        of the path that it came to.
-    system : str
-        A text that occurs in the system prompt, in upper or lower case.
     """
 
+    # The topic.
     name: str
+    # As `mode` and `usual` of the gateway, for requests with this topic; empty for the gateway's own.
     mode: Mode | Literal[""] = ""
     peer: str = ""
+    # Patterns as of a shell, with ``*``: of the API key's name, of a tool that the request offers, and of the
+    # path that it came to.
     key: str = ""
     tool: str = ""
     path: str = ""
+    # A text that occurs in the system prompt, in upper or lower case.
     system: str = ""
 
     def __post_init__(self) -> None:
@@ -313,17 +273,11 @@ class TopicRule:
 
 @dataclass(frozen=True, slots=True)
 class AlarmSettings:
-    """When the service raises an alarm.
+    """When the service raises an alarm."""
 
-    Attributes
-    ----------
-    every : float
-        Seconds between looks at drift, sources and spending, and at what metrics say of them.
-    daily_budget : float
-        Spending in a namespace on one day (UTC) that is an alarm; 0 for none.
-    """
-
+    # Seconds between looks at drift, sources and spending, and at what metrics say of them.
     every: Annotated[float, Field(gt=0.0, le=86400.0)] = 60.0
+    # Spending in a namespace on one day (UTC) that is an alarm; 0 for none.
     daily_budget: Amount = 0.0
 
     def __post_init__(self) -> None:
@@ -332,20 +286,13 @@ class AlarmSettings:
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address that gets every alarm, signed as standardwebhooks.com says.
+    """An address that gets every alarm, signed as standardwebhooks.com says."""
 
-    Attributes
-    ----------
-    url : str
-        Where alarms are sent, by POST.
-    secret_env : str
-        The environment variable that holds the secret they are signed with.
-    kinds : tuple of str
-        Which alarms: "drift", "circuit", "source", "budget", "store"; all by default.
-    """
-
+    # Where alarms are sent, by POST.
     url: str
+    # The environment variable that holds the secret they are signed with.
     secret_env: str
+    # Which alarms: "drift", "circuit", "source", "budget", "store"; all by default.
     kinds: Annotated[tuple[AlarmKind, ...], Field(min_length=1)] = get_args(AlarmKind)
 
     def __post_init__(self) -> None:
@@ -369,34 +316,24 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class JudgeSettings:
-    """A model that scores the answers of a vote; see `sigma_mem.judges.EndpointJudge`.
+    """A model that scores the answers of a vote; see `sigma_mem.judges.EndpointJudge`."""
 
-    Attributes
-    ----------
-    name, base_url, model, key_env : str
-        As of an upstream.
-    instruction, template : str
-        What it is asked; the paper's words by default.
-    reads : str
-        "yes-no", or "number" if the template asks for one.
-    timeout : float
-        Seconds for all answers to one question together.
-    per_minute, budget : float, optional
-        Requests a minute, and what may be spent in 24 hours.
-    input_price, output_price : float
-        Of a million tokens, in the currency of the upstreams' prices.
-    """
-
+    # As of an upstream.
     name: str
     base_url: str
     model: str = ""
     key_env: str = ""
+    # What it is asked; the paper's words by default.
     instruction: str = ""
     template: str = ""
+    # "yes-no", or "number" if the template asks for one.
     reads: Literal["yes-no", "number"] = "yes-no"
+    # Seconds for all answers to one question together.
     timeout: float = 10.0
+    # Requests a minute, and what may be spent in 24 hours.
     per_minute: float | None = None
     budget: float | None = None
+    # Of a million tokens, in the currency of the upstreams' prices.
     input_price: float = 0.0
     output_price: float = 0.0
 
@@ -427,113 +364,78 @@ def _known_encoder(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerConfig:
-    """Everything the service is told.
+    """Everything the service is told."""
 
-    Attributes
-    ----------
-    host, port : str, int
-        Where it listens; port 0 takes a free one.
-    path : str, optional
-        The memory's file, or ``postgresql://…``; None keeps everything in the process.
-    keys : str, optional
-        The file of API keys (``sigma-mem keys add``).
-    namespace : str
-        Of requests to the gateway that name none. It is made at start, with the upstreams as peers.
-    trusted : tuple of str, optional
-        Names of keys whose feedback is taken as it is in new namespaces; other keys weigh as much as they
-        agree. Without any, no key is trusted more than another.
-    encoder : str, optional
-        What turns questions into φ in new namespaces: "static" (default), "hashed", "minilm".
-    memory : mapping
-        Other settings of new namespaces: the fields of `Settings`.
-    on_store_failure : str
-        What the gateway does while the store is away. "serve": it decides from the state in memory, marks the
-        responses, and records when the store is back. "refuse": 503.
-    upstreams : tuple of Upstream
-        What the gateway may call.
-    judges : tuple of JudgeSettings
-        Who scores the answers of a vote, if that may change it and is worth its price at `value`.
-    keep_text : bool
-        Whether questions and answers go into the ledger.
-    currency : str
-        What prices and costs are in, for people: "EUR", say. Empty for no name.
-    explore : bool
-        Whether routes of the gateway explore if the request does not say.
-    mode : str
-        Of the gateway. "apply": the memory chooses. "observe": the peer that a request names serves, or
-        `usual`, and what the memory would have chosen is recorded. "bypass": the same without a record.
-    usual : str
-        The peer that serves in "observe" and "bypass" if a request names none; the first by default.
-    topics : tuple of TopicRule
-        Which requests have which topic, and topics with a mode of their own.
-    webhooks : tuple of Webhook
-        Who is told of alarms.
-    value : float
-        What a right answer is worth, in the unit of the prices: weighed against what it costs to take a
-        conversation to another peer.
-    switch_margin : float
-        How much better than its peer another must be at least to take over a conversation.
-    signals : tuple of str
-        What of the gateway's traffic is a label: "rephrased", "regenerated", "retried", "tool_arguments",
-        "tool_loop", "tests". None by default.
-    metrics : tuple of str
-        Evaluations that count, of those that OpenTelemetry sends to ``/v1/logs``: "NAME", "NAME>=0.7",
-        "NAME<=0.2" or "NAME=word", each also with "*WEIGHT". None by default.
-    deadline : float
-        Seconds for one request to the gateway, over all peers it tries, until its stream has ended.
-    allowed_hosts, allowed_origins : tuple of str
-        Names under which clients reach the service, besides its own address and localhost; and origins of
-        other web pages that may call it.
-    proxies : tuple of str
-        Addresses of reverse proxies whose X-Forwarded-For header says who calls; nobody's by default.
-    audit : str, optional
-        File that says who wrote what, one JSON object a line.
-    log : str
-        "json", "text" or "off".
-    access_log : bool
-        Whether every request is a line of the log, or only those that failed.
-    telemetry : bool
-        Whether spans go to OpenTelemetry (extra ``[otel]``), as its own OTEL_ variables say.
-    shutdown_seconds : float
-        How long requests may still run after the signal to stop.
-    alarms : AlarmSettings
-        When an alarm is raised.
-    limits : RequestLimits
-        What one request, and one key, may ask for.
-    """
-
+    # Where it listens; port 0 takes a free one.
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8321
+    # The memory's file, or ``postgresql://…``; None keeps everything in the process.
     path: str | None = None
+    # The file of API keys (``sigma-mem keys add``).
     keys: str | None = None
+    # Of requests to the gateway that name none. It is made at start, with the upstreams as peers.
     namespace: str = "default"
+    # Names of keys whose feedback is taken as it is in new namespaces; other keys weigh as much as they
+    # agree. Without any, no key is trusted more than another.
     trusted: tuple[str, ...] | None = None
+    # What turns questions into φ in new namespaces: "static" (default), "hashed", "minilm".
     encoder: Annotated[str, AfterValidator(_known_encoder)] | None = None
+    # Other settings of new namespaces: the fields of `Settings`.
     memory: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    # Judges that score the answers of a vote, if that may change it and is worth the price at `value`.
     judges: tuple[JudgeSettings, ...] = ()
+    # Whether questions and answers go into the ledger.
     keep_text: bool = False
+    # What the gateway does while the store is away. "serve": it decides from the state in memory, marks the
+    # responses, and records when the store is back. "refuse": 503.
     on_store_failure: Literal["serve", "refuse"] = "serve"
+    # What the gateway may call.
     upstreams: tuple[Upstream, ...] = ()
+    # What prices and costs are in, for people: "EUR", say. Empty for no name.
     currency: str = ""
+    # Whether routes of the gateway explore if the request does not say.
     explore: bool = True
+    # Of the gateway. "apply": the memory chooses. "observe": the peer that a request names serves, or
+    # `usual`, and what the memory would have chosen is recorded. "bypass": the same without a record.
     mode: Mode = "apply"
+    # The peer that serves in "observe" and "bypass" if a request names none; the first by default.
     usual: str = ""
+    # Which requests have which topic, and topics with a mode of their own.
     topics: tuple[TopicRule, ...] = ()
+    # Addresses that are told of alarms.
     webhooks: tuple[Webhook, ...] = ()
+    # What a right answer is worth, in the unit of the prices: weighed against what it costs to take a
+    # conversation to another peer.
     value: Amount = 0.0
+    # How much better than its peer another must be at least to take over a conversation.
     switch_margin: Share = 0.05
+    # What of the gateway's traffic is a label: "rephrased", "regenerated", "retried", "tool_arguments",
+    # "tool_loop", "tests". None by default.
     signals: tuple[Signal, ...] = ()
+    # Evaluations that count, of those that OpenTelemetry sends to ``/v1/logs``: "NAME", "NAME>=0.7",
+    # "NAME<=0.2" or "NAME=word", each also with "*WEIGHT". None by default.
     metrics: tuple[str, ...] = ()
+    # Seconds for one request to the gateway, over all peers it tries, until its stream has ended.
     deadline: Annotated[float, Field(gt=0.0, le=86400.0)] = 600.0
+    # Names under which clients reach the service, besides its own address and localhost; and origins of other
+    # web pages that may call it.
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
+    # Addresses of reverse proxies whose X-Forwarded-For header says who calls; nobody's by default.
     proxies: tuple[str, ...] = ()
+    # File that says who wrote what, one JSON object a line.
     audit: str | None = None
+    # "json", "text" or "off".
     log: Literal["json", "text", "off"] = "json"
+    # Whether every request is a line of the log, or only those that failed.
     access_log: bool = True
+    # Whether spans go to OpenTelemetry (extra ``[otel]``), as its own OTEL_ variables say.
     telemetry: bool = False
+    # How long requests may still run after the signal to stop.
     shutdown_seconds: Annotated[float, Field(ge=0.0, le=3600.0)] = 20.0
+    # When an alarm is raised.
     alarms: AlarmSettings = field(default_factory=AlarmSettings)
+    # What one request, and one key, may ask for.
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     def __post_init__(self) -> None:

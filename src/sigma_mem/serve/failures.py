@@ -40,15 +40,10 @@ class RefusedError(SigmaMemError):
         self.status, self.code, self.headers = status, code, dict(headers or {})
 
 
-class UnknownNamespaceError(RefusedError):
+def unknown_namespace(namespace: str) -> RefusedError:
     """The store has no such namespace, or the key may not see it: the two look alike."""
-
-    def __init__(self, namespace: str) -> None:
-        super().__init__(
-            404,
-            "unknown_namespace",
-            f"there is no namespace {namespace!r}; create it with PUT, or use another name",
-        )
+    message = f"there is no namespace {namespace!r}; create it with PUT, or use another name"
+    return RefusedError(404, "unknown_namespace", message)
 
 
 def error_body(message: str, code: str, status: int, param: str | None = None) -> dict[str, Any]:
@@ -100,30 +95,26 @@ async def on_sigma_mem_error(request: Request, error: Exception) -> JSONResponse
     return error_response(request.url.path, status, body, headers)
 
 
+_CODES = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 429: "rate_limit"}
+
+
 async def on_http_error(request: Request, error: Exception) -> JSONResponse:
     """No such route, or no such method on it."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    detail = str(error.detail) if isinstance(error, HTTPException) else "internal error"
-    headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-    code = {404: "not_found", 405: "method_not_allowed", 413: "body_too_large", 429: "rate_limit"}.get(
-        status, "http_error"
-    )
-    path = request.url.path
+    found, path = cast(HTTPException, error), request.url.path
+    status, detail = found.status_code, str(found.detail)
+    code = _CODES.get(status, "http_error")
     if status == 404 and path.startswith("/v1/"):
         routes = {route.path for route in request.app.routes if isinstance(route, Route)}
         here = sorted(route for route in routes if route.startswith("/v1/") and "{" not in route)
         detail = (
             f"there is no such path; expected one of {', '.join(here)}, or one below /v1/memory/NAMESPACE"
         )
-    return error_response(path, status, error_body(detail, code, status), headers)
+    return error_response(path, status, error_body(detail, code, status), found.headers)
 
 
 async def on_invalid_request(request: Request, error: Exception) -> JSONResponse:
     """A body or parameter that does not fit its schema: the first fault, without echoing what was sent."""
-    faults = error.errors() if isinstance(error, RequestValidationError) else []
-    first: Mapping[str, Any] = (
-        faults[0] if faults else {"loc": (), "msg": "the request does not fit its schema"}
-    )
+    first: Mapping[str, Any] = cast(RequestValidationError, error).errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     message = f"{where}: {first['msg']}" if where else str(first["msg"])
     if first.get("type") == "json_invalid":

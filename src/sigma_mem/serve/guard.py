@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sigma_mem.errors import InputError, SigmaMemError
 from sigma_mem.serve.config import ServerConfig
-from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError, error_response, refusal
+from sigma_mem.serve.failures import RefusedError, error_response, refusal, unknown_namespace
 from sigma_mem.serve.keys import EVERYWHERE, LOCAL, KeyRing, Principal, Role
 from sigma_mem.serve.telemetry import Metrics, log_event
 
@@ -35,15 +35,10 @@ Need = Role | Literal["nobody"]
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a route asks of who calls it.
+    """What a route asks of who calls it; for "nobody" anyone may, also without a key.
 
-    Attributes
-    ----------
-    role : {"read", "write", "admin", "nobody"}
-        "nobody": anyone may call, also without a key.
-    everywhere : bool
-        Whether the role must hold in all namespaces. If not, it must hold in the namespace of the path
-        or, on a route without one, in some namespace: the route then looks itself.
+    The role must hold in all namespaces (`everywhere`), in the namespace of the path or, on a route without
+    one, in some namespace: the route then looks itself.
     """
 
     role: Need
@@ -77,7 +72,7 @@ def require_role(principal: Principal | None, role: Role, namespace: str) -> Non
         )
     if not principal.may(role, namespace):
         if not principal.may("read", namespace):
-            raise UnknownNamespaceError(namespace)
+            raise unknown_namespace(namespace)
         raise RefusedError(
             403, "forbidden", f"key {principal.name!r} may not {role} in {namespace!r}; use a key that may"
         )
@@ -142,7 +137,7 @@ _MOST_CALLERS = 10_000  # whose rates are remembered; beyond that all are forgot
 _LONG = 16_384  # bytes of a body that may take long to read
 _STEP, _LONG_STEP = 2.0, 10.0  # ms for which a request holds up others: below the first nobody notices
 _HELD = 100.0  # ms a second for which one key may do so for longer; those of long steps count tenfold
-_ALONE = 1.0  # seconds without a request of another key, in which only long steps count
+_NEAR, _LONG_NEAR = 1.0, 30.0  # seconds after another key's request in which steps, and long ones, count
 _HELD_UP = "the last long requests of this key took too much time to read; wait, or send less at once"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
@@ -158,17 +153,7 @@ _OF_EVERY_RESPONSE = (
 
 
 class Guard:
-    """The outermost application: refuses what no route should see, and finds out who calls.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What it guards.
-    config : ServerConfig
-    keys : KeyRing
-    metrics : Metrics
-        Where requests are counted.
-    """
+    """The outermost application: refuses what no route should see, finds out who calls, counts requests."""
 
     def __init__(
         self,
@@ -185,7 +170,7 @@ class Guard:
         self._open = not config.needs_keys and not config.keys
         self._hosts = allowed_hosts(config)
         self._origins = frozenset(config.allowed_origins)
-        self._request_id = _RequestIds()
+        self._boot, self._count = secrets.token_hex(5), count(1)  # to ask for chance every time costs more
         self._rate = RateLimit(config.limits.rate, clock)
         self._refused = RateLimit(config.limits.refused_rate, clock)
         self._held = LoopTime(clock)
@@ -229,6 +214,13 @@ class Guard:
         finally:
             self._metrics.running -= 1
             self._report(scope, status or 500, self._clock() - begun, request_id)
+
+    def _request_id(self, scope: Scope) -> str:
+        """The caller's own id of a request if it is harmless, else one that no other request has."""
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
+                return str(value.decode())
+        return f"{self._boot}-{next(self._count):x}"
 
     def _report(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         """Count a request, and log it."""
@@ -351,11 +343,13 @@ class RateLimit:
 
 
 class LoopTime:
-    """For how long each caller may hold up the event loop, which serves everybody.
+    """For how long each caller may hold up the event loop, which serves everybody: a lone one for ever.
 
     >>> spent = LoopTime(clock=lambda: 0.0)
     >>> [(spent.took("ann", seconds), spent.is_spent("ann"))[1] for seconds in (0.001, 0.008, 0.02)]
-    [False, False, True]
+    [False, False, False]
+    >>> spent.took("bob", 0.001), spent.took("ann", 0.02), spent.is_spent("ann"), spent.is_spent("bob")
+    (None, None, True, False)
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -370,27 +364,15 @@ class LoopTime:
         if caller != self._newest[0]:
             self._other = self._newest
         self._newest = caller, now
-        if ms > _LONG_STEP:
+        since = now - self._other[1]
+        if ms > _LONG_STEP and since < _LONG_NEAR:
             self._left.take(caller, 10.0 * ms)
-        elif ms > _STEP and now - self._other[1] < _ALONE:
+        elif ms > _STEP and since < _NEAR:
             self._left.take(caller, ms)
 
     def is_spent(self, caller: str | None) -> bool:
         """Whether a caller has to wait before the next long body."""
         return caller is not None and not self._left.take(caller, 0.0)
-
-
-class _RequestIds:
-    """Ids of requests: the caller's own if it is harmless, else one that no other request has."""
-
-    def __init__(self) -> None:
-        self._boot, self._count = secrets.token_hex(5), count(1)  # to ask for chance every time costs more
-
-    def __call__(self, scope: Scope) -> str:
-        for name, value in scope["headers"]:
-            if name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
-                return str(value.decode())
-        return f"{self._boot}-{next(self._count):x}"
 
 
 def allowed_hosts(config: ServerConfig) -> frozenset[str]:

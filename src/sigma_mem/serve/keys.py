@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import json
 import os
 import re
 import secrets
@@ -12,9 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Annotated, Literal, cast
 
 from filelock import FileLock
+from pydantic import Field, TypeAdapter, ValidationError
 
 from sigma_mem.errors import InputError
 from sigma_mem.files import replace_file
@@ -32,7 +32,7 @@ class Principal:
     """The caller that makes a request: the key's name, and what it may do where."""
 
     name: str
-    grants: Mapping[str, Role]  # namespace or "*" → role
+    grants: Annotated[Mapping[str, Role], Field(min_length=1)]  # namespace or "*" → role
 
     def may(self, role: Role, namespace: str) -> bool:
         """Whether it has this role, or a stronger one, in a namespace ("*": in all of them)."""
@@ -48,33 +48,18 @@ LOCAL = Principal("default", {EVERYWHERE: "admin"})  # who calls a service on lo
 
 
 @dataclass(frozen=True, slots=True)
-class ApiKey:
+class ApiKey(Principal):
     """A key as it is kept: never the key itself, only the hash of all of it."""
 
-    name: str
     digest: str  # SHA-256, hexadecimal; a key is 256 random bits, so that a slow hash would add nothing
-    grants: Mapping[str, Role]
     created: float
 
-    @property
-    def principal(self) -> Principal:
-        """The holder."""
-        return Principal(self.name, self.grants)
 
-
-def digest_of(key: str) -> str:
-    """The hash under which a key is kept: of the whole key."""
-    return hashlib.sha256(key.encode()).hexdigest()
+_FILE = TypeAdapter(dict[Literal["keys"], tuple[ApiKey, ...]])
 
 
 class KeyRing:
-    """The keys of a file, read again when it changes, so that a removed key stops working within a second.
-
-    Parameters
-    ----------
-    path : path, optional
-        None for a service without keys.
-    """
+    """The keys of a file, if there is one, read again when it changes, so within a second."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None, clock: Callable[[], float] = time.monotonic
@@ -85,7 +70,6 @@ class KeyRing:
         self._stamp: tuple[int, int, int] | None = None
         self._looked = -_LOOK_EVERY
         self._keys: tuple[ApiKey, ...] = ()
-        self._principals: tuple[tuple[bytes, Principal], ...] = ()
         self._refresh()
 
     @property
@@ -100,11 +84,11 @@ class KeyRing:
         InputError while the file cannot be read: then nobody does.
         """
         self._refresh()
-        given = digest_of(key).encode()
+        given = hashlib.sha256(key.encode()).hexdigest().encode()
         found = None
-        for digest, principal in self._principals:
-            if hmac.compare_digest(digest, given):
-                found = principal
+        for known in self._keys:
+            if hmac.compare_digest(known.digest.encode(), given):
+                found = known
         return found
 
     def _refresh(self) -> None:
@@ -121,9 +105,8 @@ class KeyRing:
             else:
                 stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
             if stamp != self._stamp:
-                self._keys, self._principals, self._stamp = (), (), None  # unless it can be read
+                self._keys, self._stamp = (), None  # unless it can be read
                 self._keys = () if stamp is None else read_keys(self._path)
-                self._principals = tuple((key.digest.encode(), key.principal) for key in self._keys)
                 self._stamp = stamp
             self._looked = now
 
@@ -131,18 +114,15 @@ class KeyRing:
 def read_keys(path: str | os.PathLike[str]) -> tuple[ApiKey, ...]:
     """The keys of a file; none if there is no file."""
     try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))["keys"]
-        return tuple(
-            ApiKey(str(e["name"]), str(e["digest"]), _checked_grants(e["grants"]), float(e["created"]))
-            for e in entries
-        )
+        return _FILE.validate_json(Path(path).read_bytes())["keys"]
     except FileNotFoundError:
         return ()
     except OSError as error:
         raise InputError(f"{path}, the file of keys, cannot be read: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValidationError, KeyError) as error:
+        fault = error.errors()[0]["msg"] if isinstance(error, ValidationError) else "it has no keys"
         raise InputError(
-            f"{path} is not a file of keys: {error}; make one with: sigma-mem keys add"
+            f"{path} is not a file of keys: {fault}; make one with: sigma-mem keys add"
         ) from error
 
 
@@ -153,7 +133,7 @@ def add_key(path: str | os.PathLike[str], name: str, grants: Mapping[str, str], 
             f"a key's name is {name!r}; expected letters, digits and . _ @ -, and none of {list(_RESERVED)}"
         )
     key = f"sm-{secrets.token_urlsafe(32)}"
-    added = ApiKey(name, digest_of(key), _checked_grants(grants), now)
+    added = ApiKey(name, _checked_grants(grants), hashlib.sha256(key.encode()).hexdigest(), now)
     with _one_change(path):
         keys = read_keys(path)
         if any(known.name == name for known in keys):
@@ -195,13 +175,9 @@ def _checked_grants(grants: Mapping[str, str]) -> dict[str, Role]:
 
 
 def _write(path: str | os.PathLike[str], keys: tuple[ApiKey, ...]) -> None:
-    entries = [
-        {"name": key.name, "digest": key.digest, "grants": dict(key.grants), "created": key.created}
-        for key in keys
-    ]
     with replace_file(path) as temporary:
         temporary.touch(mode=0o600)
         if hasattr(os, "geteuid") and os.geteuid() == 0:  # the service, which reads it, may be another user
             owner = (Path(path) if Path(path).exists() else Path(path).parent).stat()
             os.chown(temporary, owner.st_uid, owner.st_gid)
-        temporary.write_text(json.dumps({"keys": entries}, indent=1), encoding="utf-8")
+        temporary.write_bytes(_FILE.dump_json({"keys": keys}, indent=1))

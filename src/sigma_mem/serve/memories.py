@@ -28,7 +28,7 @@ from sigma_mem.ledger.lines import Body, Line, OpenLine
 from sigma_mem.ledger.records import Ledger
 from sigma_mem.memory import Settings
 from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream
-from sigma_mem.serve.failures import RefusedError, UnknownNamespaceError
+from sigma_mem.serve.failures import RefusedError, unknown_namespace
 from sigma_mem.serve.keys import LOCAL
 from sigma_mem.serve.telemetry import Metrics, log_event
 from sigma_mem.session import SigmaMem
@@ -111,12 +111,8 @@ class ServedMemory:
     them, so all go to threads.
 
     While the store is away, calls are refused at once, except those of the gateway (`from_state`), which need
-    the state in memory only. Its decisions wait in a queue, and are appended in order when the store is back.
-
-    Attributes
-    ----------
-    unrecorded : deque of Unrecorded
-        Decisions that wait for the store.
+    the state in memory only. Its decisions wait in a queue (`unrecorded`), and are appended in order when the
+    store is back.
     """
 
     def __init__(self, namespace: str, mem: _ServiceMem, memories: "Memories") -> None:
@@ -294,10 +290,7 @@ class ServedMemory:
 class Memories:
     """All namespaces of the configured store.
 
-    Attributes
-    ----------
-    alarm : callable
-        Gets the kind of an alarm, the namespace, whom it is about, and a sentence; an empty one ends it.
+    `alarm` gets the kind of an alarm, the namespace, whom it is about, and a sentence; an empty one ends it.
     """
 
     def __init__(self, config: ServerConfig, metrics: Metrics | None = None) -> None:
@@ -335,32 +328,29 @@ class Memories:
         return namespace not in known
 
     async def get(self, namespace: str) -> ServedMemory:
-        """An existing namespace; UnknownNamespaceError if there is none."""
+        """An existing namespace; RefusedError if there is none."""
         found = self._opened.get(namespace)
         return found if found is not None else await self._once(namespace, lambda: self._open(namespace))
 
     async def create(
-        self,
-        namespace: str,
-        peers: Sequence[str],
-        *,
-        rank: int | None = None,
-        encoder: str | None = None,
-        settings: Settings | None = None,
+        self, namespace: str, peers: Sequence[str], rank: int | None = None, **wanted: Any
     ) -> ServedMemory:
-        """A new namespace; ConflictError if there is one with other peers, rank, encoder or settings."""
+        """A new namespace; ConflictError if there is one with other peers, rank, encoder or settings.
+
+        `wanted` may have `encoder` and `settings`; the configuration's by default.
+        """
         if not re.match(NAMESPACE, namespace):
             raise InputError(f"namespace is {namespace!r}; expected letters, digits and . _ -, 64 at most")
         if await self.is_new(namespace):
             check_size(len(peers), rank, self.config.limits)
-            made_with = self.config.made_with(self.trusted) if settings is None else settings
-            chosen = encoder if encoder is not None or rank is not None else self.config.encoder
-            found = await self._once(
-                namespace, lambda: self._served(namespace, peers, rank, chosen, made_with, None)
-            )
+            usual = {"settings": self.config.made_with(self.trusted), "keep_text": self.config.keep_text}
+            usual |= {"encoder": self.config.encoder} if rank is None else {}
+            options = usual | {name: value for name, value in wanted.items() if value is not None}
+            found = await self._once(namespace, lambda: self._served(namespace, peers, rank=rank, **options))
         else:
             found = await self.get(namespace)
-        _check_same(found.mem, namespace, peers, rank, encoder, settings)  # another request may have made it
+        # Another request may have made it.
+        _check_same(found, {"peers": tuple(peers), "rank": rank, **wanted})
         return found
 
     async def prepare(self, namespace: str, upstreams: Sequence[Upstream]) -> ServedMemory:
@@ -480,9 +470,9 @@ class Memories:
         known = re.match(NAMESPACE, namespace)
         first = next(Ledger(self.store, namespace).lines(), None) if known else None
         if first is None:
-            raise UnknownNamespaceError(namespace)
+            raise unknown_namespace(namespace)
         self._refuse_texts(first.body)
-        return self._served(namespace, None, None, None, None, first.body.keep_text)
+        return self._served(namespace, None, keep_text=first.body.keep_text)
 
     def refuse_unwanted(self, opening: OpenLine, n_peers: int) -> None:
         """Refuse a memory that this service would not open, or that would take too much of it."""
@@ -498,24 +488,8 @@ class Memories:
                 "keep_text = true, or make one without texts from it: sigma-mem refold --no-text",
             )
 
-    def _served(
-        self,
-        namespace: str,
-        peers: Sequence[str] | None,
-        rank: int | None,
-        encoder: str | None,
-        settings: Settings | None,
-        keep_text: bool | None,
-    ) -> ServedMemory:
-        mem = _ServiceMem(
-            peers,
-            store=self.store,
-            namespace=namespace,
-            rank=rank,
-            encoder=encoder,
-            settings=settings,
-            keep_text=self.config.keep_text if keep_text is None else keep_text,
-        )
+    def _served(self, namespace: str, peers: Sequence[str] | None, **options: Any) -> ServedMemory:
+        mem = _ServiceMem(peers, store=self.store, namespace=namespace, **options)
         if mem.encoder["name"] in ENCODERS:
             mem.decider.encode("")  # loads its data here, and not on the event loop at the first question
         return ServedMemory(namespace, mem, self)
@@ -569,22 +543,11 @@ def _add_missing(mem: SigmaMem, upstream: Upstream) -> None:
                 raise
 
 
-def _check_same(
-    mem: SigmaMem,
-    namespace: str,
-    peers: Sequence[str],
-    rank: int | None,
-    encoder: str | None,
-    settings: Settings | None,
-) -> None:
+def _check_same(found: ServedMemory, wanted: Mapping[str, Any]) -> None:
     """Refuse to make a namespace that is there with something else in it."""
-    for what, given, held in (
-        ("peers", list(peers), list(mem.peers)),
-        ("rank", rank, mem.rank),
-        ("encoder", encoder, mem.encoder["name"]),
-        ("settings", settings, mem.settings),
-    ):
+    for what, given in wanted.items():
+        held = found.mem.encoder["name"] if what == "encoder" else getattr(found.mem, what)
         if given is not None and given != held:
             raise ConflictError(
-                f"{what} of namespace {namespace!r} are {held}, and now {given}; take another name"
+                f"{what} of namespace {found.namespace!r} are {held}, and now {given}; take another name"
             )

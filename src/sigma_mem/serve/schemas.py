@@ -98,13 +98,7 @@ _EXAMPLES: dict[str, Any] = {
 def request_model(
     operation: Operation[Any, Any], most: int = 1_000, left_out: frozenset[str] = frozenset()
 ) -> type[BaseModel]:
-    """The model of an operation's request: a field for every parameter, and no other.
-
-    Parameters
-    ----------
-    most : int
-        Rows in one answer.
-    """
+    """The model of an operation's request: a field for every parameter; `most` rows in one answer."""
     fields: dict[str, Any] = {}
     for name, parameter in operation.parameters.items():
         if name in left_out:

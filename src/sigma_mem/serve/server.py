@@ -168,10 +168,7 @@ class _Server(uvicorn.Server):
 def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM; requests that run may end, and everything queued is written.
 
-    Parameters
-    ----------
-    ready : callable
-        Gets the address, once requests are taken.
+    `ready` gets the address, once requests are taken.
     """
     with _listening(config) as listener:
         host, port = listener.getsockname()[:2]

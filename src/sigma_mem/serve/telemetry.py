@@ -31,32 +31,24 @@ LOG = logging.getLogger("sigma_mem.serve")
 _OURS = ("sigma_mem", "uvicorn", "mcp")
 
 
-class JsonLines(logging.Formatter):
-    """A record as one JSON object; ASCII, so that nothing that a client sent can break a line."""
+class LogLines(logging.Formatter):
+    """A record as one JSON object, or as a line for people; nothing that a client sent can break a line."""
+
+    def __init__(self, for_people: bool) -> None:
+        super().__init__()
+        self._for_people = for_people
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-class TextLines(logging.Formatter):
-    """A record as a line for people."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line."""
-        at = datetime.fromtimestamp(record.created, UTC)
-        said = getattr(record, "fields", {}).items()
-        fields = " ".join(f"{key}={json.dumps(value, default=str)}" for key, value in said)
-        text = f"{at:%H:%M:%S} {record.levelname.lower()} {json.dumps(record.getMessage())[1:-1]} {fields}"
-        return text.rstrip() + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+        """The line; ASCII."""
+        at, level = datetime.fromtimestamp(record.created, UTC), record.levelname.lower()
+        said, message = getattr(record, "fields", {}), record.getMessage()
+        trace = self.formatException(record.exc_info) if record.exc_info else ""
+        if self._for_people:
+            fields = " ".join(f"{key}={json.dumps(value, default=str)}" for key, value in said.items())
+            text = f"{at:%H:%M:%S} {level} {json.dumps(message)[1:-1]} {fields}"
+            return f"{text.rstrip()}\n{trace}".rstrip("\n")
+        line = {"time": at.isoformat(timespec="milliseconds"), "level": level, "message": message, **said}
+        return json.dumps(line | {"trace": trace} if trace else line, default=str)
 
 
 def start_log(kind: str) -> None:
@@ -64,7 +56,7 @@ def start_log(kind: str) -> None:
     handler: logging.Handler = logging.NullHandler()
     if kind != "off":
         handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(JsonLines() if kind == "json" else TextLines())
+        handler.setFormatter(LogLines(for_people=kind == "text"))
     for name in _OURS:
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
@@ -77,12 +69,9 @@ def log_event(message: str, **fields: object) -> None:
 
 
 class Audit:
-    """What was written, and by which key: one JSON object a line. Others may rotate the file meanwhile.
+    """What was written, and by which key: one JSON object a line; nothing without a path.
 
-    Parameters
-    ----------
-    path : str, optional
-        None to keep no audit.
+    Others may rotate the file meanwhile.
     """
 
     def __init__(self, path: str | None) -> None:

@@ -8,10 +8,12 @@ import threading
 from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 
+import anthropic
 import openai
 import pytest
 import uvicorn
 
+from serve.gateway.speakers import speaks
 from serve.gateway.upstreams import says, upstream
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig, Upstream
@@ -32,12 +34,13 @@ def memory_of(gateway, namespace="default"):
 
 
 @contextmanager
-def serving(app):
-    """An application behind uvicorn, in a thread; gives its address."""
+def serving(app, limits=None):
+    """An application behind uvicorn, in a thread; gives its address. With limits, it may be any of ASGI."""
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # as `sigma-mem serve` does
-    bounded = functools.partial(BoundedProtocol, limits=app.state.context.config.limits)
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on", http=bounded))
+    bounded = functools.partial(BoundedProtocol, limits=limits or app.state.context.config.limits)
+    lifespan = "on" if limits is None else "off"
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan=lifespan, http=bounded))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
@@ -67,7 +70,21 @@ def starter():
             client = stack.enter_context(
                 openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120.0)
             )
-            return SimpleNamespace(url=url, client=client, context=app.state.context, servers=servers)
+            create, raw = client.chat.completions.create, client.chat.completions.with_raw_response.create
+
+            def claude(**options):
+                given = {"api_key": "none", **options}
+                return stack.enter_context(anthropic.Anthropic(base_url=url, max_retries=0, **given))
+
+            return SimpleNamespace(
+                url=url,
+                client=client,
+                create=create,
+                raw=raw,
+                claude=claude,
+                context=app.state.context,
+                servers=servers,
+            )
 
         yield begin
 
@@ -86,6 +103,15 @@ def start():
     with starter() as begin:
         begin.fresh = starter
         yield begin
+
+
+@pytest.fixture(scope="module")
+def three():
+    """One upstream for each protocol, for tests that do not ask what was learned before."""
+    peers = {spoken: {"protocols": (spoken,)} for spoken in ("chat", "messages", "responses")}
+    others = {spoken: speaks(spoken, "391") for spoken in ("messages", "responses")}
+    with starter() as begin:
+        yield begin({"chat": says("391"), **others}, peers=peers)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from serve.gateway.upstreams import EVENTS, send_event, send_json
+from serve.gateway.upstreams import EVENTS, send_json
 
 REFUSED = {"error": {"message": "no such path", "type": "not_found"}}
 
@@ -13,9 +13,8 @@ def send_named(writer, event):
     writer.write(f"{len(raw):x}\r\n".encode() + raw + b"\r\n")
 
 
-def message(text, calls=(), thinking=None):
-    content = [{"type": "thinking", "thinking": thinking, "signature": "s1g"}] if thinking else []
-    content += [{"type": "text", "text": text}] if text else []
+def message(text, calls=()):
+    content = [{"type": "text", "text": text}] if text else []
     content += [
         {"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name, arguments in calls
     ]
@@ -43,17 +42,10 @@ def message_events(whole):
     yield {"type": "ping"}
     for index, block in enumerate(whole["content"]):
         kind = block["type"]
-        empty = {
-            "text": {"text": ""},
-            "tool_use": {"input": {}},
-            "thinking": {"thinking": "", "signature": ""},
-        }
-        yield {"type": "content_block_start", "index": index, "content_block": block | empty[kind]}
+        empty = {"text": ""} if kind == "text" else {"input": {}}
+        yield {"type": "content_block_start", "index": index, "content_block": block | empty}
         if kind == "text":
             deltas = [{"type": "text_delta", "text": word + " "} for word in block["text"].split(" ")]
-        elif kind == "thinking":
-            deltas = [{"type": "thinking_delta", "thinking": block["thinking"]}]
-            deltas.append({"type": "signature_delta", "signature": block["signature"]})
         else:
             raw = json.dumps(block["input"])
             deltas = [
@@ -67,12 +59,8 @@ def message_events(whole):
     yield {"type": "message_stop"}
 
 
-def response(text, calls=(), reasoning=None):
-    output = (
-        [{"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": reasoning}]
-        if reasoning
-        else []
-    )
+def response(text, calls=()):
+    output = []
     if text:
         part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
         said = {"role": "assistant", "status": "completed", "content": [part]}
@@ -115,9 +103,7 @@ def response_events(whole):
     yield {"type": "response.in_progress", "response": began}
     for index, item in enumerate(whole["output"]):
         at = {"item_id": item["id"], "output_index": index}
-        empty = {"message": {"content": []}, "function_call": {"arguments": ""}, "reasoning": {}}[
-            item["type"]
-        ]
+        empty = {"content": []} if item["type"] == "message" else {"arguments": ""}
         yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
         if item["type"] == "message":
             (part,) = item["content"]
@@ -127,7 +113,7 @@ def response_events(whole):
                 yield {"type": "response.output_text.delta", **at, "delta": word + " ", "logprobs": []}
             yield {"type": "response.output_text.done", **at, "text": part["text"], "logprobs": []}
             yield {"type": "response.content_part.done", **at, "part": part}
-        elif item["type"] == "function_call":
+        else:
             yield {"type": "response.function_call_arguments.delta", **at, "delta": item["arguments"]}
             yield {"type": "response.function_call_arguments.done", **at, "arguments": item["arguments"]}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -137,7 +123,7 @@ def response_events(whole):
 KINDS = {"messages": (message, message_events), "responses": (response, response_events)}
 
 
-def speaks(protocol, answer, cut_after=None, **more):
+def speaks(protocol, answer, cut_after=None):
     """A model of this protocol; `answer` is its text, or makes (text, calls) of the request's body.
 
     With `cut_after`, the connection breaks after so many events.
@@ -153,7 +139,7 @@ def speaks(protocol, answer, cut_after=None, **more):
             send_json(writer, REFUSED, "404 Not Found")
             return
         text, calls = answer(body) if callable(answer) else (answer, ())
-        whole = whole_of(text, calls, **more)
+        whole = whole_of(text, calls)
         if not body.get("stream"):
             send_json(writer, whole)
             return
@@ -168,6 +154,3 @@ def speaks(protocol, answer, cut_after=None, **more):
         writer.write(b"0\r\n\r\n")
 
     return behave
-
-
-__all__ = ["message", "response", "send_event", "speaks"]

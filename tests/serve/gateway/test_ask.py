@@ -43,7 +43,7 @@ def test_peers_that_fail_are_passed_over(start):
 
 def test_it_streams_like_a_vote(start):
     gateway = start({"ann": says("391"), "bob": says("391")})
-    chunks = list(gateway.client.chat.completions.create(model=PANEL, messages=ASK, stream=True))
+    chunks = list(gateway.create(model=PANEL, messages=ASK, stream=True))
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == "391"
     (id,) = {c.id for c in chunks}
     assert memory_of(gateway).decision(id).peer == chunks[0].model

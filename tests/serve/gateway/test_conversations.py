@@ -12,8 +12,9 @@ from serve.gateway.speakers import speaks
 from serve.gateway.upstreams import fails, says
 from sigma_mem.admin import report
 from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations, Trail
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES
+from sigma_mem.serve.gateway.messages import MESSAGES
 
 NAMES = ["ann", "bob", "cat", "dan"]
 
@@ -26,7 +27,7 @@ def turns_of(gateway, count, first, model="sigma-mem", **options):
     """The peers of a conversation of so many turns."""
     asked, peers, held = [{"role": "user", "content": first}], [], []
     for number in range(count):
-        raw = gateway.client.chat.completions.with_raw_response.create(model=model, messages=asked, **options)
+        raw = gateway.raw(model=model, messages=asked, **options)
         answer = raw.parse()
         peers.append(answer.model)
         held.append(raw.headers.get("x-sigma-mem-held"))
@@ -86,14 +87,13 @@ def test_a_peer_that_fails_is_left_and_the_next_one_goes_on(start):
     for _ in range(4):
         mem.feedback(mem.route("x"), {"ann": True, "bob": False})
     asked = [{"role": "user", "content": "x"}]
-    create = gateway.client.chat.completions.create
-    assert create(model="sigma-mem", messages=asked).model == "ann"
+    assert gateway.create(model="sigma-mem", messages=asked).model == "ann"
     broken.append(True)
     asked += [{"role": "assistant", "content": "ann"}, {"role": "user", "content": "y"}]
-    assert create(model="sigma-mem", messages=asked).model == "bob"
+    assert gateway.create(model="sigma-mem", messages=asked).model == "bob"
     asked += [{"role": "assistant", "content": "bob"}, {"role": "user", "content": "z"}]
     broken.clear()
-    assert create(model="sigma-mem", messages=asked).model == "bob"
+    assert gateway.create(model="sigma-mem", messages=asked).model == "bob"
 
 
 def test_nothing_is_tried_in_the_middle_of_a_conversation_whose_peer_is_away(start):
@@ -200,23 +200,21 @@ def test_in_observe_the_callers_model_serves_and_the_decision_is_recorded(start)
         mode="observe",
         usual="bob",
     )
-    create = gateway.client.chat.completions.create
     asked = [{"role": "user", "content": "x"}]
     mem = memory_of(gateway)
     for model, serves in (("sigma-mem", "bob"), ("bob", "bob"), ("ann", "ann"), ("sigma-mem/vote", "bob")):
-        answer = create(model=model, messages=asked)
+        answer = gateway.create(model=model, messages=asked)
         decision = mem.decision(answer.id)
         assert (answer.model, decision.served or decision.peer) == (serves, serves)
     assert mem.events == 4
     with pytest.raises(openai.BadRequestError, match="would lose seed"):
-        create(model="bob", messages=asked, seed=7)
+        gateway.create(model="bob", messages=asked, seed=7)
 
 
 def test_bypass_decides_and_records_nothing(start):
     gateway = start({"ann": says("1"), "bob": says("2")}, mode="bypass", usual="bob")
-    create = gateway.client.chat.completions.create
     for model, serves in (("sigma-mem", "bob"), ("ann", "ann")):
-        assert create(model=model, messages=[{"role": "user", "content": "x"}]).model == serves
+        assert gateway.create(model=model, messages=[{"role": "user", "content": "x"}]).model == serves
     assert memory_of(gateway).events == 0
 
 
@@ -251,7 +249,7 @@ def test_the_report_in_observe_says_what_happens_once_it_is_on(start, tmp_path):
 
     def asked(gateway, number, model):
         topic = ("law", "code")[number % 2]
-        answer = gateway.client.chat.completions.create(
+        answer = gateway.create(
             model=model,
             messages=[{"role": "user", "content": f"question {number} of {topic}"}],
             extra_body={"sigma_mem": {"topic": topic, "explore": False}},

@@ -22,7 +22,7 @@ def test_what_a_call_cost_is_in_the_ledger(start, model):
 
 def test_a_stream_is_charged_at_its_end(start):
     gateway = start({"ann": says("391")}, peers={"ann": CHEAP})
-    chunks = list(gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True))
+    chunks = list(gateway.create(model="sigma-mem", messages=ASK, stream=True))
     assert memory_of(gateway).spent().total == pytest.approx(CALL)
     assert memory_of(gateway).decision(chunks[0].id).cost == pytest.approx(CALL)
 
@@ -60,26 +60,3 @@ def test_a_vote_asks_the_most_trusted_that_it_can_pay_for(start):
         mem.feedback(mem.route(ASK), {"ann": False, "bob": True, "cat": True})
     answer = ask(gateway, "sigma-mem/vote", max_cost=0.0007)
     assert set(mem.decision(answer.id).canons) == {"bob", "cat"}
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_topics_are_part_of_the_decision(start, model):
-    gateway = start({"ann": says("391"), "bob": says("381")})
-    mem = memory_of(gateway)
-    assert mem.decision(ask(gateway, model, topic="law").id).topics == ("law",)
-    assert mem.decision(ask(gateway, model, topic=["law", "german"]).id).topics == ("german", "law")
-    with pytest.raises(openai.BadRequestError):
-        ask(gateway, model, topic="")
-
-
-def test_a_topic_moves_the_routing(start):
-    gateway = start({"ann": says("391"), "bob": says("381")}, explore=False)
-    for _ in range(8):
-        for topic, right in (("law", "ann"), ("cooking", "bob")):
-            for peer in ("ann", "bob"):
-                answer = ask(gateway, topic=topic, among=[peer])
-                gateway.client.post(
-                    "/feedback", cast_to=object, body={"id": answer.id, "score": float(peer == right)}
-                )
-    assert ask(gateway, topic="law").model == "ann"
-    assert ask(gateway, topic="cooking").model == "bob"

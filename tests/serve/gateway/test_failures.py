@@ -61,9 +61,7 @@ def test_the_next_best_peer_answers_and_the_failure_is_no_wrong_answer(start, be
     gateway = start({"bad": behave, "good": says("391")}, peers=SHORT, explore=False)
     mem = first_to(memory_of(gateway), "bad", "good")
     before = mem.route(ASK).probs
-    created = gateway.client.chat.completions.with_raw_response.create(
-        model="sigma-mem", messages=ASK, stream=stream
-    )
+    created = gateway.raw(model="sigma-mem", messages=ASK, stream=stream)
     answer = next(iter(created.parse())) if stream else created.parse()
     assert answer.model == "good"
     assert created.headers["x-sigma-mem-peer"] == "good"
@@ -78,7 +76,7 @@ def test_the_next_best_peer_answers_and_the_failure_is_no_wrong_answer(start, be
 def test_after_the_first_byte_nobody_else_is_asked(start, behave):
     gateway = start({"bad": behave, "good": says("391")}, peers=SHORT, explore=False)
     first_to(memory_of(gateway), "bad", "good")
-    stream = gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True)
+    stream = gateway.create(model="sigma-mem", messages=ASK, stream=True)
     assert next(stream).choices[0].delta.content == "half "
     with pytest.raises(openai.APIError, match="broke off"):
         list(stream)
@@ -90,7 +88,7 @@ def test_after_the_first_byte_nobody_else_is_asked(start, behave):
 def test_502_when_nobody_answers_and_no_secret_leaves(start, model, stream):
     gateway = start({"ann": fails(), "bob": breaks_off})
     with pytest.raises(openai.InternalServerError) as error:
-        gateway.client.chat.completions.create(model=model, messages=ASK, stream=stream)
+        gateway.create(model=model, messages=ASK, stream=stream)
     assert error.value.status_code == 502
     assert error.value.body["type"] == "server_error"
     assert "ann answered 500" in error.value.message
@@ -141,14 +139,14 @@ def test_a_peer_whose_streams_break_off_is_left_alone(start):
     gateway = start({"bad": cuts_the_stream, "good": says("391")}, explore=False)
     for _ in range(3):
         with pytest.raises(openai.APIError):
-            list(gateway.client.chat.completions.create(model="bad", messages=ASK, stream=True))
+            list(gateway.create(model="bad", messages=ASK, stream=True))
     text = httpx2.get(f"{gateway.url}/metrics").text
     assert 'sigma_mem_upstream_calls_total{outcome="failed",peer="bad"} 3.0' in text
     assert 'outcome="answered",peer="bad"' not in text
     assert 'sigma_mem_circuit_open{peer="bad"} 1.0' in text
     assert 'sigma_mem_alarms_total{kind="circuit"} 1.0' in text
     assert ask(gateway).model == "good"
-    list(gateway.client.chat.completions.create(model="good", messages=ASK, stream=True))
+    list(gateway.create(model="good", messages=ASK, stream=True))
     counted = 'sigma_mem_upstream_calls_total{outcome="answered",peer="good"} 2.0'
     assert counted in httpx2.get(f"{gateway.url}/metrics").text
 
@@ -255,7 +253,7 @@ def test_a_stream_ends_at_the_deadline_whatever_the_upstream_sends(start):
 
     gateway = start({"ann": comments}, deadline=1.0)
     began = time.monotonic()
-    stream = gateway.client.chat.completions.create(model="sigma-mem", messages=ASK, stream=True)
+    stream = gateway.create(model="sigma-mem", messages=ASK, stream=True)
     with pytest.raises(openai.APIError, match="broke off"):
         list(stream)
     assert time.monotonic() - began < 3.0

@@ -3,23 +3,13 @@
 import httpx2
 import pytest
 
-from serve.gateway.conftest import starter
 from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import breaks_off, says
+from serve.gateway.upstreams import breaks_off
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 PATHS = {"chat": "chat/completions", "messages": "messages", "responses": "responses"}
 CALLS = [("call_1", "add", {"a": 1}), ("call_2", "add", {"a": 2})]
 TOOL = {"type": "object", "properties": {"a": {"type": "integer"}}}
-
-
-@pytest.fixture(scope="module")
-def three():
-    peers = {spoken: {"protocols": (spoken,)} for spoken in PATHS}
-    with starter() as begin:
-        yield begin(
-            {"chat": says("4"), **{s: speaks(s, "4") for s in ("messages", "responses")}}, peers=peers
-        )
 
 
 def post(gateway, protocol, among=None, **fields):
@@ -46,6 +36,8 @@ def failure(protocol, response):
 def test_a_wrong_model_and_an_empty_conversation_are_refused(three, protocol):
     wrong = post(three, protocol, model="gpt-5")
     assert wrong.status_code == 404
+    if protocol == "messages":
+        assert wrong.json()["error"]["type"] == "not_found_error"
     assert "GET /v1/models lists the models" in failure(protocol, wrong)
     empty = post(three, protocol, **{"input" if protocol == "responses" else "messages": []})
     assert empty.status_code == 400

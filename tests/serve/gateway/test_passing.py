@@ -16,7 +16,7 @@ def test_a_peers_own_name_passes_through_without_a_decision(start):
     assert raw.headers["x-sigma-mem-peer"] == "team/bob"
     assert "x-sigma-mem-decision" not in raw.headers
     assert create(model="ann", messages=ASK).headers["x-sigma-mem-cost"] == "1e-05"
-    chunks = list(gateway.client.chat.completions.create(model="ann", messages=ASK, stream=True))
+    chunks = list(gateway.create(model="ann", messages=ASK, stream=True))
     assert {c.model for c in chunks} == {"ann"}
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == "391 "
     assert memory_of(gateway).events == 0
@@ -30,14 +30,13 @@ def test_what_a_named_peer_says_of_the_request_is_passed_on(start):
             "cuts": cuts_the_stream,
         }
     )
-    create = gateway.client.chat.completions.create
     with pytest.raises(openai.UnprocessableEntityError, match="no such field"):
-        create(model="refuses", messages=ASK)
+        gateway.create(model="refuses", messages=ASK)
     with pytest.raises(openai.InternalServerError) as error:
-        create(model="fails", messages=ASK)
+        gateway.create(model="fails", messages=ASK)
     assert error.value.status_code == 502
     with pytest.raises(openai.APIError, match="broke off"):
-        list(create(model="cuts", messages=ASK, stream=True))
+        list(gateway.create(model="cuts", messages=ASK, stream=True))
 
 
 def test_a_named_peer_that_limits_its_rate_says_how_long_to_wait(start):
@@ -48,8 +47,8 @@ def test_a_named_peer_that_limits_its_rate_says_how_long_to_wait(start):
         }
     )
     for call in (
-        lambda model: gateway.client.chat.completions.create(model=model, messages=ASK),
-        lambda model: gateway.client.chat.completions.create(model=model, messages=ASK, stream=True),
+        lambda model: gateway.create(model=model, messages=ASK),
+        lambda model: gateway.create(model=model, messages=ASK, stream=True),
         lambda model: gateway.client.embeddings.create(model=model, input="x"),
     ):
         for model, wait in (("asks", "7"), ("odd", "5")):
@@ -57,7 +56,7 @@ def test_a_named_peer_that_limits_its_rate_says_how_long_to_wait(start):
                 call(model)
             assert error.value.response.headers["retry-after"] == wait
     with pytest.raises(openai.InternalServerError) as error:  # nobody answered, whatever the reasons
-        gateway.client.chat.completions.create(model="sigma-mem", messages=ASK)
+        gateway.create(model="sigma-mem", messages=ASK)
     assert error.value.status_code == 502
 
 
@@ -83,4 +82,4 @@ def test_a_service_without_upstreams_has_no_models(start):
     gateway = start({})
     assert list(gateway.client.models.list()) == []
     with pytest.raises(openai.NotFoundError):
-        gateway.client.chat.completions.create(model="sigma-mem", messages=ASK)
+        gateway.create(model="sigma-mem", messages=ASK)

@@ -11,10 +11,18 @@ from hypothesis import given
 
 from serve.gateway.upstreams import says
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.message import Usage, summed_usage
-from sigma_mem.serve.gateway.protocol import Stamp, marked, without_marks
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES, Calls
-from sigma_mem.serve.gateway.upstream import Circuit, EventParser, Pool, price_of, words_in
+from sigma_mem.serve.gateway.protocol import Stamp, Usage, marked, summed_usage, without_marks
+from sigma_mem.serve.gateway.upstream import (
+    CHAT,
+    MESSAGES,
+    RESPONSES,
+    Calls,
+    Circuit,
+    EventParser,
+    Pool,
+    price_of,
+    words_in,
+)
 
 ID = "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e"
 
@@ -97,23 +105,6 @@ def test_what_an_answer_says():
         {"function": {"name": "f", "arguments": raw}} for raw in ('{"a":1,"b":2}', '{"b": 2, "a": 1}')
     )
     assert of(tool_calls=[one]) == of(tool_calls=[other])
-
-
-def test_a_whole_completion_as_chunks():
-    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    whole = {
-        "id": ID,
-        "model": "ann",
-        "choices": [{"index": 0, "message": {"role": "assistant", "tool_calls": [call]}}],
-        "usage": {"total_tokens": 3},
-        "sigma_mem": {"peer": "ann"},
-    }
-    said, ended, used = CHAT.events(whole)
-    assert said["choices"][0]["delta"]["tool_calls"] == [{"index": 0, **call}]
-    assert said["sigma_mem"] == {"peer": "ann"}
-    assert ended["choices"][0] == {"index": 0, "delta": {}, "finish_reason": "stop"}
-    assert (used["choices"], used["usage"]) == ([], {"total_tokens": 3})
-    assert {chunk["object"] for chunk in (said, ended, used)} == {"chat.completion.chunk"}
 
 
 @given(st.text(min_size=1), st.sampled_from(["chatcmpl-", "msg_", "resp_"]))

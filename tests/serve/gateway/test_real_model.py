@@ -1,6 +1,5 @@
 """The official client, the gateway, and a real model behind transformers' own OpenAI-compatible server."""
 
-import asyncio
 import os
 import re
 import signal
@@ -11,7 +10,6 @@ import time
 from pathlib import Path
 
 import httpx2
-import openai
 import pytest
 
 from serve.gateway.conftest import starter
@@ -83,7 +81,7 @@ def gateway(smollm2_server):
 
 def create(gateway, question, **more):
     options = more.pop("options", {})
-    return gateway.client.chat.completions.create(
+    return gateway.create(
         model=more.pop("model", "sigma-mem"),
         messages=[{"role": "user", "content": question}],
         max_tokens=8,
@@ -111,19 +109,7 @@ def test_feedback_by_completion_id_moves_the_routing(gateway):
 
 
 def test_a_stream_of_the_real_model_passes_through(gateway):
-    async def words():
-        async with openai.AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="none") as client:
-            stream = await client.chat.completions.create(
-                model="sigma-mem",
-                messages=[{"role": "user", "content": CAPITAL}],
-                max_tokens=8,
-                temperature=0.0,
-                stream=True,
-                extra_body={"sigma_mem": {"among": ["smollm2"]}},
-            )
-            return [chunk async for chunk in stream]
-
-    chunks = asyncio.run(words())
+    chunks = list(create(gateway, CAPITAL, stream=True, options={"among": ["smollm2"]}))
     assert "Paris" in "".join(c.choices[0].delta.content or "" for c in chunks)
     assert len(chunks) > 5
     assert {c.model for c in chunks} == {"smollm2"}

@@ -8,8 +8,10 @@ from serve.gateway.conftest import memory_of
 from serve.gateway.upstreams import completion, says, send_json
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import SIGNALS, ServerConfig
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import FUNCTIONS, Seen
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.messages import MESSAGES
+from sigma_mem.serve.gateway.responses import RESPONSES
 
 SCHEMA = {
     "type": "object",
@@ -123,7 +125,7 @@ def test_signals_are_named_or_refused():
 
 
 def sent(gateway, *messages, **more):
-    return gateway.client.chat.completions.create(model="sigma-mem", messages=list(messages), **more)
+    return gateway.create(model="sigma-mem", messages=list(messages), **more)
 
 
 def test_what_the_next_request_says_is_a_label_of_the_answer_before(start):
@@ -219,7 +221,7 @@ def test_signals_do_not_stop_a_gateway_whose_store_is_away(start, tmp_path):
     file.rename(away)
     try:
         for _ in range(2):  # the first one finds out
-            raw = gateway.client.chat.completions.with_raw_response.create(
+            raw = gateway.raw(
                 model="sigma-mem", messages=[ASKED, answer(), user("That is wrong, try again.")]
             )
             assert raw.headers["x-sigma-mem-unrecorded"] == "queued"

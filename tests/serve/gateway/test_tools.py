@@ -36,13 +36,12 @@ def with_result(message):
 
 def test_a_tool_loop_stays_on_its_peer_and_is_one_event(start):
     gateway = start(four())
-    create = gateway.client.chat.completions.create
     mem = memory_of(gateway)
     for _ in range(6):
-        first = create(model="sigma-mem", messages=ASK, tools=TOOLS)
+        first = gateway.create(model="sigma-mem", messages=ASK, tools=TOOLS)
         message = first.choices[0].message
         assert json.loads(message.tool_calls[0].function.arguments) == {"a": 17}
-        second = create(model="sigma-mem", messages=with_result(message), tools=TOOLS)
+        second = gateway.create(model="sigma-mem", messages=with_result(message), tools=TOOLS)
         assert second.model == first.model == second.choices[0].message.content
         assert mem.decision(second.id).event == mem.decision(first.id).event
         last = gateway.servers[first.model].bodies[-1]
@@ -53,16 +52,15 @@ def test_a_tool_loop_stays_on_its_peer_and_is_one_event(start):
 
 def test_a_streamed_call_stays_too_and_so_does_a_vote(start):
     gateway = start(four())
-    create = gateway.client.chat.completions.create
-    chunks = list(create(model="sigma-mem", messages=ASK, tools=TOOLS, stream=True))
+    chunks = list(gateway.create(model="sigma-mem", messages=ASK, tools=TOOLS, stream=True))
     (id,) = {call.id for c in chunks for call in c.choices[0].delta.tool_calls or ()}
     result = {"role": "tool", "tool_call_id": id, "content": "391"}
     asked = [*ASK, {"role": "assistant", "tool_calls": [CALL | {"id": id}]}, result]
-    second = create(model="sigma-mem", messages=asked)
+    second = gateway.create(model="sigma-mem", messages=asked)
     assert second.model == chunks[0].model
-    first = create(model="sigma-mem/vote", messages=ASK, tools=TOOLS)
+    first = gateway.create(model="sigma-mem/vote", messages=ASK, tools=TOOLS)
     before = Counter({name: len(server.requests) for name, server in gateway.servers.items()})
-    second = create(model="sigma-mem/vote", messages=with_result(first.choices[0].message))
+    second = gateway.create(model="sigma-mem/vote", messages=with_result(first.choices[0].message))
     assert second.model == first.model
     after = Counter({name: len(server.requests) for name, server in gateway.servers.items()})
     assert after - before == {first.model: 1}
@@ -74,7 +72,7 @@ def test_the_loop_outlives_a_restart(start, tmp_path):
         message = ask(begin(four(), path=path)).choices[0].message
     with start.fresh() as begin:
         gateway = begin(four(), path=path)
-        answer = gateway.client.chat.completions.create(model="sigma-mem", messages=with_result(message))
+        answer = gateway.create(model="sigma-mem", messages=with_result(message))
         earlier = message.tool_calls[0].id.partition("--")[2]
         assert answer.model == memory_of(gateway).decision(earlier).peer
 
@@ -84,7 +82,7 @@ def test_a_loop_that_began_elsewhere_is_routed(start):
     for id in ("call_7", "call_7--chatcmpl-00", "7--8"):
         asked = [*ASK, {"role": "assistant", "tool_calls": [CALL | {"id": id}]}]
         asked.append({"role": "tool", "tool_call_id": id, "content": "391"})
-        answer = gateway.client.chat.completions.create(model="sigma-mem", messages=asked)
+        answer = gateway.create(model="sigma-mem", messages=asked)
         assert answer.choices[0].message.content == answer.model
 
 

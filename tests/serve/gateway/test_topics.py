@@ -41,6 +41,7 @@ def test_topics_come_from_the_body_a_header_the_model_or_the_rules(gateway):
     assert topics(gateway) == {"bots"}
     assert topics(gateway, model="sigma-mem:sums") == {"sums"}
     assert topics(gateway, model="sigma-mem/vote:sums, tests") == {"sums", "tests"}
+    assert topics(gateway, model="sigma-mem/ask", sigma_mem={"topic": ["b", "a"]}) == {"a", "b"}
     header = {"x-sigma-mem-topic": "poems"}
     assert topics(gateway, model="sigma-mem:sums", headers=header) == {"poems"}
     assert topics(gateway, headers=header, sigma_mem={"topic": "own"}) == {"own"}

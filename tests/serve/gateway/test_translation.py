@@ -6,8 +6,11 @@ import json
 import pytest
 
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.message import Call, ModelReply, Text, Usage
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES, sent_to
+from sigma_mem.serve.gateway.chat import CHAT
+from sigma_mem.serve.gateway.messages import MESSAGES
+from sigma_mem.serve.gateway.protocol import Call, ModelReply, Text, Usage
+from sigma_mem.serve.gateway.responses import RESPONSES
+from sigma_mem.serve.gateway.upstream import sent_to
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -27,7 +27,7 @@ def events_of(gateway, **body):
 def test_equal_answers_win_and_usage_and_cost_are_summed(start):
     priced = {name: {"input_price": 1.0, "output_price": 2.0} for name in ("ann", "bob", "cat")}
     gateway = start({"ann": says("381"), "bob": says("The answer is 391."), "cat": says("391")}, peers=priced)
-    raw = gateway.client.chat.completions.with_raw_response.create(model=VOTE, messages=ASK)
+    raw = gateway.raw(model=VOTE, messages=ASK)
     answer = raw.parse()
     assert answer.model in ("bob", "cat")
     assert answer.usage.total_tokens == 45
@@ -69,36 +69,24 @@ def test_where_no_answer_can_be_read_the_most_competent_peer_serves(start):
     assert (decision.peer, decision.served, answer.model) == (None, "bob", "bob")
 
 
-def test_calls_of_a_tool_vote_by_name_and_arguments(start):
-    def calls(arguments):
-        return [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": arguments}}]
-
-    gateway = start(
-        {
-            "ann": says(None, tool_calls=calls('{"a": 1, "b": 2}')),
-            "bob": says(None, tool_calls=calls('{"b": 9}')),
-            "cat": says(None, tool_calls=calls('{"b": 2,  "a": 1}')),
-        }
-    )
-    assert ask(gateway, VOTE).model in ("ann", "cat")
-
-
 def test_a_streamed_vote_is_the_winner_in_chunks(start):
     gateway = start({"ann": says("391"), "bob": says("391")})
-    create = gateway.client.chat.completions.create
-    chunks = list(create(model=VOTE, messages=ASK, stream=True, stream_options={"include_usage": True}))
+    chunks = list(
+        gateway.create(model=VOTE, messages=ASK, stream=True, stream_options={"include_usage": True})
+    )
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == "391"
     assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "stop"
     assert chunks[-1].usage.total_tokens == 30
     (id,) = {c.id for c in chunks}
-    assert memory_of(gateway).decision(id).peer == chunks[0].model
+    made = memory_of(gateway).decision(id)
+    assert (made.peer, made.id) == (chunks[0].model, chunks[0].sigma_mem["decision"])
     assert all(
         "stream" not in body and "stream_options" not in body for body in gateway.servers["ann"].bodies
     )
 
 
 def test_comments_come_while_a_vote_waits(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.policy._EVERY", 0.1)
     gateway = start({"ann": says("391", seconds=0.6)})
     headers, lines = events_of(gateway)
     assert headers["content-type"].startswith("text/event-stream")
@@ -110,14 +98,14 @@ def test_comments_come_while_a_vote_waits(start, monkeypatch):
 
 
 def test_a_vote_that_fails_after_its_first_comment_ends_in_an_error_event(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.policy._EVERY", 0.1)
     gateway = start({"ann": hangs}, peers={"ann": {"timeout": 0.4}})
     with pytest.raises(openai.APIError, match="no upstream answered"):
-        list(gateway.client.chat.completions.create(model=VOTE, messages=ASK, stream=True))
+        list(gateway.create(model=VOTE, messages=ASK, stream=True))
 
 
 def test_a_client_that_leaves_ends_the_calls_of_a_vote(start, monkeypatch):
-    monkeypatch.setattr("sigma_mem.serve.gateway.turn._EVERY", 0.1)
+    monkeypatch.setattr("sigma_mem.serve.gateway.policy._EVERY", 0.1)
 
     async def dawdles(server, body, writer):
         writer.write(f"{OK}transfer-encoding: chunked\r\n\r\n".encode())

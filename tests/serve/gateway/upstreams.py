@@ -21,6 +21,7 @@ class FakeUpstream:
     def __init__(self, behave):
         self.behave = behave
         self.requests = []  # (path, headers, body)
+        self.raw = []  # the bodies as they came
         self.closed = 0  # connections that the other side closed while we were writing
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
@@ -65,6 +66,7 @@ class FakeUpstream:
                 path, headers = head
                 raw = await reader.readexactly(int(headers.get("content-length", 0)))
                 self.requests.append((path, headers, json.loads(raw) if raw else None))
+                self.raw.append(raw)
                 await self.behave(self, self.requests[-1][2], writer)
                 await writer.drain()
         except ConnectionAbortedError:

@@ -59,10 +59,7 @@ class _Answers:
 def dawid_skene(groups: NDArray[np.intp], rounds: int = _ROUNDS) -> AnswerPosterior:
     """One coin per peer: its skill is the mean probability that its answers are right.
 
-    Parameters
-    ----------
-    groups : int array (T, P)
-        Answer groups, numbered per event; negative if an answer cannot be read.
+    ``groups`` (T, P) are answer groups, numbered per event; negative if an answer cannot be read.
 
     >>> dawid_skene(np.array([[0, 0, 1], [0, 0, 1], [0, 1, 0], [0, 0, 1]])).prob.round()[0].tolist()
     [1.0, 1.0, 0.0]

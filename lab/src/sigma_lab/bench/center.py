@@ -23,9 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import ORACLES, Progress, silent
-from sigma_lab.bench.row import TableRow, correct_at, row_of
+from sigma_lab.bench.row import TableRow, correct_at, intervals, row_of
 from sigma_lab.bench.scores import Pair, Scorer, Scores
 from sigma_mem.decide.posterior import normalized_utility, posterior
 from sigma_mem.encode import open_encoder
@@ -233,9 +232,6 @@ def open_bench_center(
     *,
     center: str | None = None,
     steering: str | Path | None = None,
-    after: int = 0,
-    limit: int | None = None,
-    seed: int = 0,
     cache: str | Path | None = None,
     options: Mapping[str, Any] | None = None,
     prompt: "JudgePrompt | None" = None,
@@ -243,21 +239,12 @@ def open_bench_center(
     scores: Scores | None = None,
     progress: Progress = silent,
 ) -> BenchCenter:
-    """Load a center.
+    """Load a center for the questions of all streams that will be judged or learned from.
 
-    Parameters
-    ----------
-    questions
-        Of all streams that will be judged or learned from: their φ is made here, before the judging begins.
-    center, steering
-        Name or folder of a model, and a checkpoint that was trained for it. With a checkpoint alone its own
-        model is taken. With a model alone there are only the rows ``base`` and ``zero-M``.
-    options
-        More of ``Center.load``: device, dtype, device_map.
-    prompt
-        Of a center without a checkpoint, which brings its own.
-    scores
-        Utilities that are known already; new ones are added as they are found.
+    ``center`` is the name or folder of a model, ``steering`` a checkpoint that was trained for it, which
+    brings its prompt. With a checkpoint alone its own model is taken; with a model alone there are only the
+    rows ``base`` and ``zero-M``. ``options`` are more of ``Center.load``: device, dtype, device_map.
+    ``scores`` are utilities that are known already; new ones are added as they are found.
     """
     from sigma_mem.center import Center
     from sigma_mem.center.load import cache_dir
@@ -292,9 +279,6 @@ def open_bench_center(
             partial(progress, "prompts"),
         ),
         phi=dict(zip(texts, phis, strict=True)),
-        after=after,
-        limit=limit,
-        seed=seed,
         weights=weights or PosteriorWeights(),
         named=named,
         **of_steering,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import get_context
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,10 +16,10 @@ from sigma_lab.bench.baselines import BASELINES, Router
 from sigma_lab.bench.play import Choices, MemoryPlayer, RouterPlayer, play
 from sigma_lab.bench.rivals import RIVALS
 from sigma_lab.bench.row import TableRow, has_answers
-from sigma_lab.reveal import Everything, Reveal, Revealed
+from sigma_lab.reveal import Everything, Reveal, When
 from sigma_mem.decide import READS, Reads
 from sigma_mem.errors import InputError
-from sigma_mem.events import Event, FloatArray
+from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
@@ -73,19 +76,6 @@ class Setup:
 
 
 DEFAULT = Setup()
-
-
-@dataclass(frozen=True, slots=True)
-class AfterWarmUp:
-    """All labels of the first ``skip`` events, and then what ``of`` shows."""
-
-    skip: int
-    of: Reveal
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show everything, or what comes after the warm-up."""
-        shown = Everything() if index < self.skip else self.of
-        return shown.reveal(index, event, chosen)
 
 
 def league(
@@ -173,4 +163,29 @@ def _behind_warm_up(
             f"{list(stream.peers)}: choose them with --peers"
         )
     whole = replace(stream, events=(*before.events, *stream.events))
-    return whole, np.concatenate((of_before, phis)), AfterWarmUp(len(before), shown)
+    return whole, np.concatenate((of_before, phis)), When(lambda place: place < len(before), otherwise=shown)
+
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+_work: list[Callable[[Any], Any]] = []  # what forked processes do: they have the parent's memory
+
+
+def in_processes(work: Callable[[Job], Result], jobs: Sequence[Job], processes: int) -> list[Result]:
+    """The result of every job, in order; each is the same in a process of its own as here.
+
+    >>> in_processes(lambda n: n * n, [1, 2, 3], processes=2)
+    [1, 4, 9]
+    """
+    if min(processes, len(jobs)) < 2:
+        return [work(job) for job in jobs]
+    _work.append(work)
+    try:
+        with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("fork")) as pool:
+            return list(pool.map(_done, [len(_work) - 1] * len(jobs), jobs))
+    finally:
+        _work.pop()
+
+
+def _done(place: int, job: Any) -> Any:
+    return _work[place](job)

@@ -6,7 +6,7 @@ peer's alone. Every rival keeps its published defaults. Under full feedback ther
 is read greedily, in its favour; ``explore=True`` reads it as its authors mean it to be read.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from math import isnan
 from typing import Any
@@ -18,6 +18,8 @@ from sigma_lab.bench.baselines import Router, best_present
 from sigma_lab.bench.row import successes
 from sigma_mem.events import FloatArray
 from sigma_mem.extras import require
+
+_TOKENS = 600.0  # of a call: ParetoBandit's default, by which a price per call becomes one per token
 
 
 def _module(name: str) -> Any:
@@ -32,18 +34,34 @@ def _labelled(labels: FloatArray) -> dict[int, float]:
 class ParetoBandit:
     """`BanditRouter` of paretobandit: discounted LinUCB with cost pacing, over φ and its bias feature.
 
-    Peers cost the same, so only quality decides. Without exploration it runs in its `exploit` context.
+    By default peers cost the same, so only quality decides. With a budget per event its pacer alone penalizes
+    cost, as in its own demonstration; ``prices`` are those of a call. Without exploration it runs in its
+    `exploit` context.
     """
 
-    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
+    def __init__(
+        self,
+        n_peers: int,
+        rank: int,
+        seed: int = 0,
+        *,
+        explore: bool = False,
+        prices: Sequence[float] | None = None,
+        budget: float | None = None,
+    ) -> None:
         module = _module("pareto_bandit")
-        price = {"input_cost_per_m": 1.0, "output_cost_per_m": 1.0}
+        per_token = [1.0] * n_peers if prices is None else [1e6 * price / _TOKENS for price in prices]
+        pacer = None if budget is None else _module("pareto_bandit.budget_pacer").BudgetPacer(budget)
         self._router = module.BanditRouter.create(
-            model_registry={str(p): {**price, "scores": {}} for p in range(n_peers)},
+            model_registry={
+                str(p): {"input_cost_per_m": price, "output_cost_per_m": price, "scores": {}}
+                for p, price in enumerate(per_token)
+            },
             priors="none",
             feature_service=module.FeatureService.for_precomputed(dimension=rank + 1),
             bandit_seed=seed,
             cost_penalty=0.0,
+            **({} if pacer is None else {"budget_pacer": pacer}),
         )
         self._explore = explore
 
@@ -59,6 +77,10 @@ class ParetoBandit:
         """One `update` per labelled peer; its clock was advanced by `route`."""
         for peer, r in _labelled(labels).items():
             self._router.update(str(peer), np.append(phi, 1.0), r, advance_time=False)
+
+    def spend(self, cost: float) -> None:
+        """What the last call cost, for its pacer."""
+        self._router.budget_pacer.observe(cost)
 
 
 class MabWiser:

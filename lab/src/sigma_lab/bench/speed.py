@@ -76,15 +76,8 @@ def speed_table(timed: Sequence[Timing], per_event: Mapping[int, float], notes: 
         title="Speed",
         values={
             "timings": [
-                {
-                    "what": t.what,
-                    "beside": t.beside,
-                    "ours_us": 1e6 * t.ours,
-                    "theirs_us": 1e6 * t.theirs,
-                    "ratio": t.ratio,
-                    "target": t.target,
-                    "met": t.met,
-                }
+                {"what": t.what, "beside": t.beside, "ours_us": 1e6 * t.ours, "theirs_us": 1e6 * t.theirs}
+                | {"ratio": t.ratio, "target": t.target, "met": t.met}
                 for t in timed
             ],
             "per_event_us": {str(n): 1e6 * cost for n, cost in per_event.items()},

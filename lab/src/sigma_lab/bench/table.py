@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sigma_lab.bench.bootstrap import Interval, intervals
 from sigma_lab.bench.center import JudgedEvents, better_than_sigma
 from sigma_lab.bench.league import ORACLES, reference_row
-from sigma_lab.bench.row import TableRow
+from sigma_lab.bench.row import Interval, TableRow, intervals
 from sigma_mem.streams import Stream
 
 Rows = Mapping[str, TableRow]
@@ -44,6 +43,19 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """
     lines = (header, ["---"] * len(header), *rows)
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+def rounded(value: Any, digits: int = 6) -> Any:
+    """Plain values with every number that is not whole rounded.
+
+    >>> rounded({"a": [1, 0.12345678, None]})
+    {'a': [1, 0.123457, None]}
+    """
+    if isinstance(value, Mapping):
+        return {key: rounded(one, digits) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one, digits) for one in value]
+    return round(float(value), digits) if isinstance(value, float) else value
 
 
 def about(stream: Stream, judged: JudgedEvents | None = None) -> dict[str, Any]:
@@ -99,8 +111,9 @@ def row_intervals(rows: Rows, reference: str | None = None, seed: int = 0) -> di
 
 def difference_values(found: Interval) -> dict[str, Any]:
     """A paired difference with its interval, as plain values."""
-    ends = [round(found.difference_low, 6), round(found.difference_high, 6)]
-    return {"difference": round(found.difference, 6), "interval": ends}
+    ends = (found.difference_low, found.difference_high)
+    values: dict[str, Any] = rounded({"difference": found.difference, "interval": ends})
+    return values
 
 
 def difference_text(found: Interval) -> str:
@@ -119,9 +132,8 @@ def row_values(rows: Rows, seed: int = 0) -> dict[str, Any]:
     spans = {name: row_intervals(rows, name, seed) for name in references}
     return {
         name: {
-            "accuracy": round(row.accuracy, 6),
-            "selections": dict(row.selections),
-            "interval": [round(spans[reference][name].low, 6), round(spans[reference][name].high, 6)],
+            **rounded({"accuracy": row.accuracy, "selections": row.selections}),
+            "interval": rounded((spans[reference][name].low, spans[reference][name].high)),
             **{f"vs_{other}": difference_values(span[name]) for other, span in spans.items()},
         }
         for name, row in rows.items()

@@ -1,8 +1,11 @@
-"""``sigma-mem bench``: the paper's experiments on recorded streams, one command each."""
+"""``sigma-mem bench``: the paper's experiments on recorded streams, one command each, and timings.
+
+A command checks its own options, and returns what to do with the experiment once its stream is loaded.
+"""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated, cast
 
 import typer
 
@@ -14,80 +17,63 @@ from sigma_lab.cli.bench_options import (
     Ratios,
     RunOptions,
     Seeds,
-    StreamFile,
-    WarmUp,
+    Work,
     experiment_command,
+    judged_command,
     numbers_of,
+    show_table,
+    warm_command,
 )
-from sigma_lab.cli.measurements import age, encoder, speed
-from sigma_mem.cli.options import named_values, names_of
+from sigma_mem.cli.options import Json, grouped_options, named_values, names_of
 from sigma_mem.cli.output import progress_bar
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
-
-if TYPE_CHECKING:
-    from sigma_lab.bench.table import Table
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="The paper's experiments, and timings.")
 
 
 @app.command()
-@experiment_command
+@judged_command()
 def cf(
-    stream: StreamFile,
     ratios: Ratios = "0,0.5,0.7,0.9",
     partner: Annotated[
         str, typer.Option(help="The strong peer's partner in the swap: random, weakest, last, or several.")
     ] = "random",
-    limit: Limit = None,
     text_features: Annotated[
         bool,
         typer.Option(
             "--text-features/--no-text-features", help="Whether votes learn from the answers' texts."
         ),
     ] = True,
-    *,
-    options: RunOptions,
-    first: WarmUp,
-    center: CenterChoice,
-    run: CenterRun,
-) -> "Table":
+) -> Work:
     """Accuracy and selections of every mechanism under the counterfactual attack."""
     from sigma_lab.bench.experiments.cf import counterfactual_table
 
-    at, partners = numbers_of(ratios, "--ratios"), names_of(partner) or []
+    at, partners = numbers_of(ratios, "--ratios"), cast("list[Partner]", names_of(partner) or [])
     if unknown := [name for name in partners if name not in PARTNERS]:
         raise InputError(f"got --partner {unknown[0]}; expected among {', '.join(PARTNERS)}")
-    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
-        setup = replace(e.setup, settings=Settings(text_features=text_features))
-        swapped = cast("list[Partner]", partners)
-        return counterfactual_table(e.stream, e.phis, at, setup, e.center, swapped)
+    settings = Settings(text_features=text_features)
+    return lambda e: counterfactual_table(
+        e.stream, e.phis, at, replace(e.setup, settings=settings), e.center, partners
+    )
 
 
 @app.command()
-@experiment_command
+@judged_command()
 def peers(
-    stream: StreamFile,
     sizes: Annotated[str | None, typer.Option(help="Sizes of the pool, separated by commas.")] = None,
     ratios: Ratios = "0,0.5,0.7,0.9",
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-    first: WarmUp,
-    center: CenterChoice,
-    run: CenterRun,
-) -> "Table":
+) -> Work:
     """Pools of 3, 4, 5 … peers with every parameter fixed."""
     from sigma_lab.bench.experiments.cf import peer_table
 
     pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
     at = numbers_of(ratios, "--ratios")
-    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
-        return peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
+    return lambda e: peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
 
 
 @app.command()
-@experiment_command
+@grouped_options
 def ood(
     learn: Annotated[Path, typer.Argument(help="The stream to learn from.")],
     test: Annotated[
@@ -101,7 +87,7 @@ def ood(
     options: RunOptions,
     center: CenterChoice,
     run: CenterRun,
-) -> "Table":
+) -> None:
     """Learn on one stream, if its peers are the same, and test on another."""
     from sigma_lab.bench.experiments.cf import transfer_table
     from sigma_lab.bench.league import Setup
@@ -112,133 +98,94 @@ def ood(
         before = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
         tested = options.load(test, limit=limit, domains=names_of(test_domains))
         opened = center.opened(run, [tested, before], options.seed, progress)
-        texts = [[event.question for event in stream] for stream in (before, tested)]
         phis = {}
         if encoder is not None:
+            texts = [[event.question for event in stream] for stream in (before, tested)]
             phis["default φ"] = encoder.encode(texts[0]), encoder.encode(texts[1])
         elif opened is not None:
             phis["center's φ"] = opened.phis(before), opened.phis(tested)
-        setup = Setup(seed=options.seed, progress=progress)
-        return transfer_table(before, tested, phis, setup, opened)
+        table = transfer_table(before, tested, phis, Setup(seed=options.seed, progress=progress), opened)
+    options.show(table)
 
 
 @app.command()
-@experiment_command
-def mechanisms(
-    stream: StreamFile,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-    first: WarmUp,
-    center: CenterChoice,
-    run: CenterRun,
-) -> "Table":
+@judged_command()
+def mechanisms() -> Work:
     """Every mechanism on the clean stream, overall and by domain, with paired intervals."""
     from sigma_lab.bench.experiments.cf import mechanism_table
 
-    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
-        return mechanism_table(e.stream, e.phis, e.setup, e.center)
+    return lambda e: mechanism_table(e.stream, e.phis, e.setup, e.center)
 
 
 @app.command()
-@experiment_command
+@judged_command()
 def feedback(
-    stream: StreamFile,
     shares: Annotated[str, typer.Option(help="Shares of labelled events.")] = "0,0.005,0.01,0.02,0.05,0.1,1",
     seeds: Seeds = 3,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-    first: WarmUp,
-    center: CenterChoice,
-    run: CenterRun,
-) -> "Table":
+) -> Work:
     """Accuracy against the share of events with feedback, over several masks."""
     from sigma_lab.bench.experiments.feedback import feedback_table
 
     at = numbers_of(shares, "--shares")
-    with options.experiment(stream, limit=limit, first=first, center=center, run=run) as e:
-        return feedback_table(e.stream, e.phis, at, options.seeds(seeds), e.setup, e.center)
+    return lambda e: feedback_table(e.stream, e.phis, at, e.seeds(seeds), e.setup, e.center)
 
 
 @app.command()
-@experiment_command
+@experiment_command(limit=1000)
 def theory(
-    stream: StreamFile,
-    limit: Limit = 1000,
     simulations: Annotated[int, typer.Option(min=2, help="Memories per setting of Theorem 1.")] = 1000,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """Theorem 1's bound against simulated memories, and Weyl's at every event of the stream."""
     from sigma_lab.bench.experiments.theory import theory_table
 
-    with options.experiment(stream, limit=limit) as e:
-        return theory_table(e.stream, e.phis, e.setup, simulations=simulations)
+    return lambda e: theory_table(e.stream, e.phis, e.setup, simulations=simulations)
 
 
 @app.command()
-@experiment_command
+@warm_command(limit=2000)
 def drift(
-    stream: StreamFile,
     size: Annotated[int, typer.Option(help="Models in the pool; the others stand by to replace them.")] = 3,
     seeds: Seeds = 3,
     conditions: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    limit: Limit = 2000,
-    *,
-    options: RunOptions,
-    first: WarmUp,
-) -> "Table":
+) -> Work:
     """Models updated under one name: one, all, gradually, swapped; compared with every single γ."""
     from sigma_lab.bench.experiments.drift import drift_table
 
-    drawn = options.seeds(seeds)
-    with options.experiment(stream, limit=limit, first=first) as e:
-        return drift_table(e.stream, e.phis, names_of(conditions), e.setup, size=size, seeds=drawn)
+    named = names_of(conditions)
+    return lambda e: drift_table(e.stream, e.phis, named, e.setup, size=size, seeds=e.seeds(seeds))
 
 
 @app.command()
-@experiment_command
+@experiment_command(limit=1000)
 def poison(
-    stream: StreamFile,
     attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    limit: Limit = 1000,
     revoke: Annotated[
         bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
     ] = False,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """What lying label sources cost, with a trusted source named and without."""
     from sigma_lab.bench.experiments.poison import poison_table
 
-    with options.experiment(stream, limit=limit) as e:
-        return poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
+    return lambda e: poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
 
 
 @app.command()
-@experiment_command
+@experiment_command()
 def confidence(
-    stream: StreamFile,
     share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of labelled events.")] = 1.0,
     min_confidence: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Answer only if this share of the answers is right.")
     ] = 0.9,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """Whether the confidence can be believed: calibration error, Brier, AUC, and when to abstain."""
     from sigma_lab.bench.experiments.confidence import confidence_table
 
-    with options.experiment(stream, limit=limit) as e:
-        return confidence_table(e.stream, e.phis, share, min_confidence, e.setup)
+    return lambda e: confidence_table(e.stream, e.phis, share, min_confidence, e.setup)
 
 
 @app.command()
-@experiment_command
+@experiment_command()
 def panel(
-    stream: StreamFile,
     change: Annotated[
         str | None,
         typer.Option(
@@ -255,24 +202,19 @@ def panel(
             show_default=False,
         ),
     ] = None,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """Asking only as many as needed: accuracy against mean calls and costs, compared with asking everyone."""
     from sigma_lab.bench.experiments.panel import CHANGES, panel_table
 
     given = named_values(price or [], "price")
     prices = {peer: numbers_of(amount, "--price")[0] for peer, amount in given.items()} or None
     limits = CHANGES if change is None else numbers_of(change, "--change")
-    with options.experiment(stream, limit=limit) as e:
-        return panel_table(e.stream, e.phis, limits, e.setup, prices)
+    return lambda e: panel_table(e.stream, e.phis, limits, e.setup, prices)
 
 
 @app.command()
-@experiment_command
+@experiment_command(limit=3000)
 def judge(
-    stream: StreamFile,
     real: Annotated[
         str | None,
         typer.Option(help="A peer of the stream that judges the others, instead of simulated judges."),
@@ -283,40 +225,29 @@ def judge(
         str | None, typer.Option(help="Attack ratios; 0 and 0.5 by default, with --real also 0.9.")
     ] = None,
     seeds: Seeds = 3,
-    limit: Limit = 3000,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """What judges' verdicts are worth as evidence: simulated ones, or a model kept out of the pool."""
     from sigma_lab.bench.experiments.judge import judge_table, real_judge_table
 
     at = numbers_of(ratios or ("0,0.5" if real is None else "0,0.5,0.9"), "--ratios")
-    with options.experiment(stream, limit=limit) as e:
-        if real is None:
-            drawn = options.seeds(seeds)
-            quality = numbers_of(aucs, "--aucs")
-            return judge_table(e.stream, e.phis, e.setup, seeds=drawn, aucs=quality, ratios=at)
-        if real not in e.stream.peers:
-            raise InputError(f"got --real {real}; expected one of {', '.join(e.stream.peers)}")
-        labelled = numbers_of(shares, "--shares")
-        return real_judge_table(e.stream, e.phis, real, e.setup, shares=labelled, ratios=at)
+    quality, labelled = numbers_of(aucs, "--aucs"), numbers_of(shares, "--shares")
+    if real is None:
+        return lambda e: judge_table(e.stream, e.phis, e.setup, seeds=e.seeds(seeds), aucs=quality, ratios=at)
+    return lambda e: real_judge_table(e.stream, e.phis, real, e.setup, shares=labelled, ratios=at)
 
 
 @app.command()
-@experiment_command
-def regimes(stream: StreamFile, seeds: Seeds = 3, limit: Limit = None, *, options: RunOptions) -> "Table":
+@experiment_command()
+def regimes(seeds: Seeds = 3) -> Work:
     """Labels as users have them: all, few, of the served peer only, until a pause, in bursts."""
     from sigma_lab.bench.experiments.regimes import regimes_table
 
-    with options.experiment(stream, limit=limit) as e:
-        shuffled = options.order == "shuffled"
-        return regimes_table(e.stream, e.phis, e.setup, options.seeds(seeds), shuffled=shuffled)
+    return lambda e: regimes_table(e.stream, e.phis, e.setup, e.seeds(seeds), shuffled=e.shuffled)
 
 
 @app.command()
-@experiment_command
+@experiment_command()
 def topics(
-    stream: StreamFile,
     seeds: Seeds = 5,
     pools: Annotated[
         str | None, typer.Option(help="Instead of orders: pools of these sizes, separated by commas.")
@@ -324,26 +255,25 @@ def topics(
     draws: Annotated[int, typer.Option(min=1, help="Pools of each size.")] = 10,
     ratios: Ratios = "0,0.9",
     adaptive: Annotated[bool, typer.Option("--adaptive", help="Also the adaptive read; slower.")] = False,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """What each event's domain gains as its topic, and what false topics cost."""
     from sigma_lab.bench.experiments.topics import drawn_pools, ordered, topics_table
 
     at = numbers_of(ratios, "--ratios")
-    with options.experiment(stream, limit=limit) as e:
-        if pools is None:
-            parts = ordered(e.stream, options.seeds(seeds))
-        else:
-            parts = drawn_pools(e.stream, [int(size) for size in numbers_of(pools, "--pools")], draws)
-        return topics_table(e.stream, e.phis, parts, at, e.setup, adaptive=adaptive)
+    sizes = None if pools is None else [int(size) for size in numbers_of(pools, "--pools")]
+    return lambda e: topics_table(
+        e.stream,
+        e.phis,
+        ordered(e.stream, e.seeds(seeds)) if sizes is None else drawn_pools(e.stream, sizes, draws),
+        at,
+        e.setup,
+        adaptive=adaptive,
+    )
 
 
 @app.command()
-@experiment_command
+@experiment_command()
 def costs(
-    stream: StreamFile,
     budgets: Annotated[
         str | None,
         typer.Option(
@@ -358,56 +288,109 @@ def costs(
     rival: Annotated[
         bool, typer.Option("--rival/--no-rival", help="Whether to play ParetoBandit (extra rivals) as well.")
     ] = True,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """Accuracy against spending, compared with ParetoBandit and the best fixed peer one can afford."""
     from sigma_lab.bench.experiments.costs import costs_table
 
     at = None if budgets is None else numbers_of(budgets, "--budgets")
     seeds = [int(seed) for seed in numbers_of(orders, "--orders")]
-    with options.experiment(stream, limit=limit) as e:
-        return costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
+    return lambda e: costs_table(e.stream, e.phis, at, seeds, rival, e.setup)
 
 
 @app.command()
-@experiment_command
+@experiment_command()
 def offpolicy(
-    stream: StreamFile,
     replays: Annotated[int, typer.Option(min=2, help="Orders of the stream.")] = 100,
     length: Annotated[int, typer.Option(min=50, help="Events of each order.")] = 300,
     observed: Annotated[int, typer.Option(min=0, help="Orders to observe, report on, then switch on.")] = 3,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """Whether off-policy estimates and the report can be believed, if every label is known."""
     from sigma_lab.bench.experiments.offpolicy import offpolicy_table
 
-    with options.experiment(stream, limit=limit) as e:
-        return offpolicy_table(e.stream, e.phis, replays, min(length, len(e.stream)), observed, e.setup)
+    return lambda e: offpolicy_table(e.stream, e.phis, replays, min(length, len(e.stream)), observed, e.setup)
 
 
 @app.command()
-@experiment_command
+@experiment_command()
 def conversations(
-    stream: StreamFile,
     values: Annotated[
         str, typer.Option(help="What a right answer is worth, in the unit of the stream's costs.")
     ] = "0,0.01,0.1",
     seeds: Seeds = 3,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-) -> "Table":
+) -> Work:
     """What it saves to keep a conversation on its peer, on runs of related questions."""
     from sigma_lab.bench.experiments.conversations import conversations_table
 
     worth = numbers_of(values, "--values")
-    with options.experiment(stream, limit=limit) as e:
-        return conversations_table(e.stream, e.phis, worth, options.seeds(seeds), e.setup)
+    return lambda e: conversations_table(e.stream, e.phis, worth, e.seeds(seeds), e.setup)
 
 
-for measurement in (encoder, speed, age):
-    app.command()(measurement)
+# --- what plays no stream ---
+
+
+@app.command()
+def encoder(
+    names: Annotated[
+        str, typer.Option("--encoders", help="Encoders to compare, separated by commas.")
+    ] = "static,hashed",
+    paraphrases: Annotated[
+        Path | None,
+        typer.Option(
+            help="Instead: whether these questions go to the same peer in other words (JSON lines)."
+        ),
+    ] = None,
+    learn: Annotated[
+        Path | None, typer.Option(help="With --paraphrases: the stream that a memory learns from first.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="With --paraphrases: orders of that stream.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """How often an everyday prompt is nearer to its own kind than to another, by encoder and language."""
+    from sigma_lab.bench.experiments.encoder import encoder_table, load_paraphrases, paraphrase_table
+    from sigma_mem.encode import open_encoder
+    from sigma_mem.streams import load_stream
+
+    encoders = {name: open_encoder(name) for name in names_of(names) or ()}
+    if (paraphrases is None) != (learn is None):
+        raise InputError("got one of --paraphrases and --learn; expected both or neither")
+    if paraphrases is None or learn is None:
+        show_table(encoder_table(encoders), as_json)
+        return
+    pairs, stream = load_paraphrases(paraphrases), load_stream(learn)
+    with progress_bar() as progress:
+        found = paraphrase_table(encoders, pairs, stream, range(seeds), progress)
+    show_table(found, as_json)
+
+
+@app.command()
+def speed(
+    rounds: Annotated[int, typer.Option(min=1, help="Repetitions; the best one counts.")] = 5,
+    events: Annotated[int, typer.Option(min=1000, help="Longest stream for the cost per event.")] = 1_000_000,
+    as_json: Json = False,
+) -> None:
+    """Time reads, writes, routes and feedback compared with ParetoBandit's."""
+    from sigma_lab.bench.speed import measure_speed
+
+    with progress_bar() as progress:
+        found = measure_speed(rounds=rounds, longest=events, progress=progress)
+    show_table(found, as_json)
+
+
+@app.command()
+def age(
+    events: Annotated[
+        int,
+        typer.Option(min=100, help="How many; targets are for 100,000 (explain) and 1,000,000 (the others)."),
+    ] = 20_000,
+    folder: Annotated[
+        Path | None,
+        typer.Option(help="Where the file is grown, 1 kB an event; a temporary folder by default."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Grow a memory: bytes on disk, time and memory to open, replay and explain it, many peers."""
+    from sigma_lab.bench.age import measure_age
+
+    with progress_bar() as progress:
+        found = measure_age(events, progress, folder)
+    show_table(found, as_json)

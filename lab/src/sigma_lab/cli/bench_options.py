@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -129,17 +130,15 @@ class CenterChoice:
             return None
         from sigma_lab.bench.center import open_bench_center
 
-        return open_bench_center(
+        opened = open_bench_center(
             [event.question for stream in streams for event in stream],
             center=self.center,
             steering=self.steering,
-            after=self.judge_after,
-            limit=self.judge,
-            seed=seed,
             options=run.where,
             weights=run.weights,
             progress=progress,
         )
+        return replace(opened, after=self.judge_after, limit=self.judge, seed=seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +165,15 @@ class Experiment:
     phis: FloatArray
     setup: Setup
     center: BenchCenter | None
+    shuffled: bool
+
+    def seeds(self, count: int) -> range:
+        """So many seeds, from --seed on."""
+        return range(self.setup.seed, self.setup.seed + count)
+
+
+Work = Callable[[Experiment], "Table"]
+"""What a command does with its experiment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +210,9 @@ class RunOptions:
     report: Annotated[Path | None, typer.Option(help="Folder for Markdown and CSV.")] = None
     as_json: Json = False
 
-    def seeds(self, count: int) -> range:
-        """So many seeds, from --seed on."""
-        return range(self.seed, self.seed + count)
+    def show(self, table: Table) -> None:
+        """Write the report, if one is wanted, and print the table."""
+        show_table(table, self.as_json, [] if self.report is None else table.write(self.report))
 
     @contextmanager
     def experiment(
@@ -242,16 +250,14 @@ class RunOptions:
                 processes=self.processes,
                 progress=progress,
             )
-            yield Experiment(stream, phis(stream), setup, opened)
+            yield Experiment(stream, phis(stream), setup, opened, self.order == "shuffled")
 
     def _with_warm_up(
         self, files: Sequence[Path], limit: int | None, first: WarmUp
     ) -> tuple[Stream, Stream | None]:
         """The stream, and what is learned from before it."""
-        stream, before = (
-            self.load(files, limit=limit),
-            None if first.warm is None else self.load([first.warm]),
-        )
+        stream = self.load(files, limit=limit)
+        before = None if first.warm is None else self.load([first.warm])
         if not 0.0 <= first.warm_share < 1.0:
             raise InputError(f"got --warm-share {first.warm_share}; expected a number in [0, 1), such as 0.5")
         if first.warm_share > 0.0:
@@ -283,8 +289,7 @@ class RunOptions:
         domains: Sequence[str] | None = None,
     ) -> Stream:
         """Load streams as one, in the given order."""
-        from sigma_lab.joined import join_streams
-        from sigma_lab.topics import with_topics
+        from sigma_lab.streams import join_streams, with_topics
         from sigma_mem.streams import load_stream
 
         seed = self.seed if self.order == "shuffled" else None
@@ -305,13 +310,39 @@ class RunOptions:
         return random.Random(self.pool_seed).sample(sorted(peers), self.pool)
 
 
-def experiment_command(command: Callable[..., Table]) -> Callable[..., None]:
-    """Make an option of each field of every parameter that is a dataclass, and print the command's table."""
+def experiment_command(
+    *groups: type, limit: int | None = None
+) -> Callable[[Callable[..., Work]], Callable[..., None]]:
+    """Make a command play a stream: its own options, those of a run, and those of every group.
 
-    @wraps(command)
-    def shown(**given: Any) -> None:
-        table, options = command(**given), given["options"]
-        files = [] if options.report is None else table.write(options.report)
-        show_table(table, options.as_json, files)
+    It is called before the stream is loaded, so that what is wrong with its options is reported first.
+    """
 
-    return grouped_options(shown)
+    def made(command: Callable[..., Work]) -> Callable[..., None]:
+        @wraps(command)
+        def shown(stream: list[Path], limit: int | None, options: RunOptions, **given: Any) -> None:
+            taken = {name: given.pop(name) for name in parts}
+            work = command(**given)
+            with options.experiment(stream, limit=limit, **taken) as experiment:
+                table = work(experiment)
+            options.show(table)
+
+        parts = {_GROUPS[group]: group for group in groups}
+        own = inspect.signature(command).parameters.values()
+        files, most = _option("stream", StreamFile), _option("limit", Limit, limit)
+        others = [_option(name, group) for name, group in {"options": RunOptions, **parts}.items()]
+        shown.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (files, *own, most, *others)]
+        )
+        return grouped_options(shown)
+
+    return made
+
+
+def _option(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+_GROUPS = {WarmUp: "first", CenterChoice: "center", CenterRun: "run"}
+warm_command = partial(experiment_command, WarmUp)
+judged_command = partial(experiment_command, *_GROUPS)  # a center may judge as well

@@ -1,14 +1,20 @@
-"""``sigma-mem data``: from a benchmark's release files to a stream."""
+"""``sigma-mem data``: from a benchmark's release files to a stream, by way of the peers' answers."""
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from sigma_lab.cli import data_answer
-from sigma_mem.cli.options import Json, check_folder, names_of
+from sigma_mem.cli.options import Json, check_folder, named_values, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
-from sigma_mem.errors import InputError
+from sigma_mem.errors import InputError, SigmaMemError
+
+if TYPE_CHECKING:
+    from sigma_lab.collect.answers import PeerTotals
+    from sigma_lab.collect.peers import PeerSettings
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,8 +45,6 @@ def questions(
     as_json: Json = False,
 ) -> None:
     """Build questions: what peers see, what the center sees, and what is right."""
-    from collections import Counter
-
     from sigma_lab.collect.question_sets import build_questions
     from sigma_lab.collect.questions import write_questions
 
@@ -62,7 +66,77 @@ def questions(
     print_table(["dataset", "domain", "split", "questions"], rows, remarks)
 
 
-data_answer.add_answer(app)
+@app.command()
+def answer(
+    questions: Annotated[Path, typer.Argument(help="JSON lines with id and prompt, plain or compressed.")],
+    out: Annotated[Path, typer.Option(help="Where the answers go: a .jsonl or .jsonl.gz file.")],
+    peer: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=openai:BASE_URL#MODEL."),
+    ] = None,
+    peers: Annotated[Path | None, typer.Option(help="A TOML file that defines peers.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="OPTION=VALUE for all peers, or NAME.OPTION=VALUE for one (see the page)."
+        ),
+    ] = None,
+    key: Annotated[
+        list[str] | None, typer.Option(help="NAME=VARIABLE: the environment variable with a peer's key.")
+    ] = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Where every reply is kept as it arrives; by default next to --out.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of the file.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Ask again what failed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Ask every peer every question once, and record the answers.
+
+    Run it again after an interruption: what is recorded is not asked again.
+    """
+    from sigma_lab.collect.answers import (
+        AnswerCache,
+        answer_all,
+        check_target,
+        pair_up,
+        read_answers,
+        write_answers,
+    )
+    from sigma_lab.collect.questions import read_task_prompts
+
+    asked = _peers(
+        named_values(peer or (), "--peer"),
+        peers,
+        named_values(set_ or (), "--set"),
+        named_values(key or (), "--key"),
+    )
+    check_folder("--out", out)
+    check_target(out)
+    pairs = pair_up(read_task_prompts(questions, limit), asked)
+    before = read_answers(out)
+    written = 0
+    with AnswerCache(cache or _cache_beside(out)) as replies, progress_bar() as show:
+        replies.adopt(before)
+
+        def save() -> None:
+            nonlocal written
+            written = write_answers(out, pairs, replies, before)
+
+        runs = answer_all(pairs, replies, retry_failed=retry_failed, progress=show, save=save)
+        sums = [run.totals(replies) for run in runs]
+    if as_json:
+        print_json({"out": str(out), "lines": written, "peers": [asdict(one) for one in sums]})
+    else:
+        remarks = [f"{written} lines in {out}"]
+        remarks += [f"{r.peer.name}: the last failure was: {r.last_error}" for r in runs if r.last_error]
+        _print(sums, remarks)
+    if left := [run for run in runs if run.given_up]:
+        names = ", ".join(run.peer.name for run in left)
+        raise SigmaMemError(
+            f"gave up on {names} after {left[0].down} failures in a row (the last: {left[0].last_error}); "
+            "the rest was left unasked: run the command again with --retry-failed when it is back"
+        )
 
 
 @app.command()
@@ -100,17 +174,10 @@ def grade(
     names = ("right", "wrong", "unread", "failed")
     rows = [(*key, [count[name] for name in names]) for key, count in sorted(graded.counts.items())]
     if as_json:
+        keys = ("dataset", "peer", *names)
+        grades = [dict(zip(keys, (*who, *counts), strict=True)) for *who, counts in rows]
         values = {"out": str(out), "events": len(graded.stream), "sha256": graded.stream.sha256}
-        print_json(
-            {
-                **values,
-                "how": graded.how,
-                "grades": [
-                    {"dataset": dataset, "peer": peer, **dict(zip(names, counts, strict=True))}
-                    for dataset, peer, counts in rows
-                ],
-            }
-        )
+        print_json({**values, "how": graded.how, "grades": grades})
         return
     shown = [(*who, *map(str, counts), _share(counts[0], counts[0] + counts[1])) for *who, counts in rows]
     remarks = [f"{out}: {len(graded.stream):,} events, {len(graded.stream.peers)} peers"]
@@ -128,8 +195,6 @@ def select(
     ] = False,
 ) -> None:
     """Write the events of some domains as a stream: parts to train on, to attack and to generalise to."""
-    from dataclasses import replace
-
     from sigma_mem.streams import load_stream, save_stream
 
     check_folder("--out", out)
@@ -148,8 +213,6 @@ def check(
     as_json: Json = False,
 ) -> None:
     """Grade the reference answers and solutions of datasets, and broken forms of them."""
-    from dataclasses import asdict
-
     from sigma_lab.collect.question_sets import build_questions
     from sigma_lab.collect.reference_check import check_references
     from sigma_lab.collect.releases import RELEASES
@@ -185,3 +248,43 @@ def _sizes(texts: list[str]) -> dict[str, int]:
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.2%}" if whole else "–"
+
+
+def _cache_beside(out: Path) -> Path:
+    return out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.jsonl')}.cache.jsonl")
+
+
+def _peers(
+    specs: dict[str, str], file: Path | None, options: dict[str, str], keys: dict[str, str]
+) -> "list[PeerSettings]":
+    """The peers of the command line and of a file; settings of one peer override those of all."""
+    from sigma_lab.collect.peers import peer_from, read_peers, toml_value
+
+    shared = {name: toml_value(value) for name, value in options.items() if "." not in name}
+    tables = {} if file is None else read_peers(file, shared)
+    if twice := [name for name in specs if name in tables]:
+        raise InputError(f"got peer {twice[0]!r} by --peer and in {file}; expected it once")
+    tables |= {name: {**shared, "spec": spec} for name, spec in specs.items()}
+    if not tables:
+        raise InputError("got no peer; expected --peer NAME=SPEC or --peers FILE")
+    own = {what: value for what, value in options.items() if "." in what}
+    for what, value in [*own.items(), *((f"{name}.key_env", env) for name, env in keys.items())]:
+        name, _, option = what.rpartition(".")
+        if name not in tables:
+            known = ", ".join(tables)
+            raise InputError(f"got {what}={value}; expected PEER.OPTION=VALUE of a peer among {known}")
+        tables[name][option] = toml_value(value)
+    return [peer_from(name, table.pop("spec"), table) for name, table in tables.items()]
+
+
+def _print(sums: "Sequence[PeerTotals]", remarks: Sequence[str]) -> None:
+    words = ("questions", "answered", "failed", "asked now", "tokens in", "tokens out", "cost", "s each")
+    rows = [
+        (
+            *map(str, (x.peer, x.questions, x.answered, x.failed, x.asked, x.tokens_in, x.tokens_out)),
+            "–" if x.cost is None else f"{x.cost:.4f}",
+            f"{x.seconds / max(x.answered + x.failed, 1):.2f}",
+        )
+        for x in sums
+    ]
+    print_table(("peer", *words), rows, remarks)

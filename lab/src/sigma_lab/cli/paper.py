@@ -4,7 +4,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sigma_lab.cli.bench_options import CenterRun, numbers_of, show_table
-from sigma_lab.cli.steering_options import SteeringOptions, train_center
+from sigma_lab.cli.train import SteeringOptions, train_center
 from sigma_mem.cli.options import Json, grouped_options, names_of
 from sigma_mem.cli.output import print_json, print_table, progress_bar
 from sigma_mem.errors import InputError
 from sigma_mem.extras import require
 
 if TYPE_CHECKING:
-    from sigma_lab.bench.center import BenchCenter
     from sigma_lab.bench.paper import CenterRows, PaperPlay
     from sigma_lab.bench.scores import Scores
     from sigma_lab.bench.table import Table
@@ -152,21 +151,15 @@ def paper(
             words=options.words,
             progress=show,
         )
+        paper_run = _PaperRun(options, learning, run, show)
         if dry_run:
-            plan = _planned(play, center or [], steering or [], options, learning, run)
-            show_table(plan, as_json)
+            show_table(paper_run.planned(play, center or [], steering or []), as_json)
             return
         checkpoints: list[tuple[str | None, Path]] = [(None, file) for file in steering or []]
         if center and streams.train is not None:
             whole = play.ordered(streams.train, options.seed)
-            checkpoints += [
-                (name, _trained(whole, name, out / "steering", options, learning, run, show))
-                for name in center
-            ]
-        rows = [
-            _played(play, name, file, partial(_opened, questions, options, run, kept, show), options)
-            for name, file in checkpoints
-        ]
+            checkpoints += [(name, paper_run.trained(whole, name, out / "steering")) for name in center]
+        rows = [paper_run.played(play, name, file, questions, kept) for name, file in checkpoints]
         about = {
             "streams": {
                 name: _about_stream(stream, files[name])
@@ -196,40 +189,95 @@ def paper(
     typer.echo(f"{out / 'paper.md'}, paper.json: {about['seconds']:.0f} seconds")
 
 
-def _planned(
-    play: "PaperPlay",
-    centers: list[str],
-    checkpoints: list[Path],
-    options: PaperOptions,
-    learning: SteeringOptions,
-    run: CenterRun,
-) -> "Table":
-    """Load every center, count what it would judge, and time a few prompts; nothing is written."""
-    from sigma_lab.bench.paper.plan import center_plan, plan_table
-    from sigma_lab.train.steering.run import RunSettings
-    from sigma_mem.center import Center
-    from sigma_mem.center.project import Steering
+@dataclass(frozen=True, slots=True)
+class _PaperRun:
+    """The options of a run, and what is done with each of its centers."""
 
-    if not (centers or checkpoints):
-        raise InputError("got --dry-run without a center; give --center NAME or --steering CKPT")
-    checks = RunSettings().check_rows * (learning.steps + learning.margin_steps) // RunSettings().check_every
-    gradients = learning.rows * (learning.steps + 3 * learning.margin_steps)
-    models = [(name, gradients + checks // 3) for name in centers]
-    models += [(Steering.load(file).info.model, 0) for file in checkpoints]
-    wanted = names_of(options.figure_3)
-    where = {name: value for name, value in run.where.items() if name != "cache_gb"}
-    plans = [
-        center_plan(
-            Center.load(name, prompt=learning.judge_prompt(), **where),
-            play,
-            named=options.named,
-            figure=wanted is None or name in wanted,
-            training=training,
-            cache_gb=run.cache_gb,
+    options: PaperOptions
+    learning: SteeringOptions
+    run: CenterRun
+    show: Show
+
+    def in_figure(self, name: str) -> bool:
+        """Whether Figure 3 has a panel of this center."""
+        wanted = names_of(self.options.figure_3)
+        return wanted is None or name in wanted
+
+    def planned(self, play: "PaperPlay", centers: list[str], checkpoints: list[Path]) -> "Table":
+        """Load every center, count what it would judge, and time a few prompts; nothing is written."""
+        from sigma_lab.bench.paper.plan import center_plan, plan_table
+        from sigma_lab.train.run import RunSettings
+        from sigma_mem.center import Center
+        from sigma_mem.center.project import Steering
+
+        if not (centers or checkpoints):
+            raise InputError("got --dry-run without a center; give --center NAME or --steering CKPT")
+        learning, settings = self.learning, RunSettings()
+        steps = learning.steps + learning.margin_steps
+        gradients = learning.rows * (learning.steps + 3 * learning.margin_steps)
+        checks = settings.check_rows * steps // settings.check_every
+        models = [(name, gradients + checks // 3) for name in centers]
+        models += [(Steering.load(file).info.model, 0) for file in checkpoints]
+        where = {name: value for name, value in self.run.where.items() if name != "cache_gb"}
+        plans = [
+            center_plan(
+                Center.load(name, prompt=learning.judge_prompt(), **where),
+                play,
+                named=self.options.named,
+                figure=self.in_figure(name),
+                training=training,
+                cache_gb=self.run.cache_gb,
+            )
+            for name, training in models
+        ]
+        return plan_table(plans, self.run.cache_gb)
+
+    def trained(self, stream: "Stream", name: str, folder: Path) -> Path:
+        """The checkpoint of a center, trained now unless the same training was done before."""
+        options, learning = self.options, self.learning
+        about = repr((name, stream.sha256, asdict(learning), options.encoder, options.seed, self.run.dtype))
+        slug = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
+        file = folder / f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:8]}.safetensors"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            train_center(
+                stream,
+                file,
+                learning,
+                center=name,
+                encoder=options.encoder,
+                seed=options.seed,
+                cache=options.cache,
+                show=lambda what, n, of: self.show(f"{name}: {what}", n, of),
+                **self.run.where,
+            )
+        return file
+
+    def played(
+        self, play: "PaperPlay", name: str | None, file: Path, questions: list[str], scores: "Scores"
+    ) -> "CenterRows":
+        """Everything of one center; it is unloaded before the next one comes."""
+        from sigma_lab.bench.center import open_bench_center
+        from sigma_mem.center.project import Steering
+        from sigma_mem.center.prompt import JudgePrompt
+
+        opened = partial(
+            open_bench_center,
+            questions,
+            cache=self.options.cache,
+            options=self.run.where,
+            weights=self.run.weights,
+            scores=scores,
+            progress=self.show,
         )
-        for name, training in models
-    ]
-    return plan_table(plans, run.cache_gb)
+        bench = opened(center=name, steering=file)
+        rows = play.center(bench.name, bench, figure=self.in_figure(bench.name))
+        info = Steering.load(file).info
+        prompt = JudgePrompt(**info.details["prompt"])
+        if self.options.named and play.streams.cf is not None and not prompt.names_peer:
+            bench = opened(center=name or info.model, prompt=replace(prompt, names_peer=True))
+            rows = play.with_named(rows, bench)
+        return rows
 
 
 def _plain(options: Any) -> dict[str, Any]:
@@ -268,77 +316,3 @@ def _check_extras(*, figures: bool) -> None:
     import_module("sigma_mem.center")
     if figures:
         require("matplotlib.figure", extra="plot", purpose="drawing figures")
-
-
-def _trained(
-    stream: "Stream",
-    name: str,
-    folder: Path,
-    options: PaperOptions,
-    learning: SteeringOptions,
-    run: CenterRun,
-    show: Show,
-) -> Path:
-    """The checkpoint of a center, trained now unless the same training was done before."""
-    about = repr((name, stream.sha256, asdict(learning), options.encoder, options.seed, run.dtype))
-    slug = "".join(c if c.isalnum() or c in ".-" else "-" for c in name)
-    file = folder / f"{slug}-{hashlib.sha256(about.encode()).hexdigest()[:8]}.safetensors"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not file.exists():
-        train_center(
-            stream,
-            file,
-            learning,
-            center=name,
-            encoder=options.encoder,
-            seed=options.seed,
-            cache=options.cache,
-            show=lambda what, n, of: show(f"{name}: {what}", n, of),
-            **run.where,
-        )
-    return file
-
-
-def _played(
-    play: "PaperPlay",
-    name: str | None,
-    file: Path,
-    opened: Callable[..., "BenchCenter"],
-    options: PaperOptions,
-) -> "CenterRows":
-    """Everything of one center; it is unloaded before the next one comes."""
-    from dataclasses import replace
-
-    from sigma_mem.center.project import Steering
-    from sigma_mem.center.prompt import JudgePrompt
-
-    bench = opened(center=name, steering=file)
-    wanted = names_of(options.figure_3)
-    rows = play.center(bench.name, bench, figure=wanted is None or bench.name in wanted)
-    info = Steering.load(file).info
-    prompt = JudgePrompt(**info.details["prompt"])
-    if options.named and play.streams.cf is not None and not prompt.names_peer:
-        bench = opened(center=name or info.model, prompt=replace(prompt, names_peer=True))
-        rows = play.with_named(rows, bench)
-    return rows
-
-
-def _opened(
-    questions: list[str],
-    options: PaperOptions,
-    run: CenterRun,
-    scores: "Scores",
-    show: Show,
-    **which: Any,
-) -> "BenchCenter":
-    from sigma_lab.bench.center import open_bench_center
-
-    return open_bench_center(
-        questions,
-        cache=options.cache,
-        options=run.where,
-        weights=run.weights,
-        scores=scores,
-        progress=show,
-        **which,
-    )

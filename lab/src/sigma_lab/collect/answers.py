@@ -1,20 +1,218 @@
-"""Ask every peer every question once: concurrently, at each peer's pace, and never the same thing again."""
+"""Ask every peer every question once: concurrently, at the pace of each, and never the same thing again.
+
+Every reply goes to an append-only file first, by the key of its request: one JSON line per answer or failure,
+of which the last one of a key counts. A line is on the disk before it counts as recorded, and a line that a
+kill or a full disk left unfinished is cut off when the file is opened again. The file of answers has one line
+per question and peer, with all that was asked and what it cost.
+"""
 
 import contextlib
+import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
-from sigma_lab.collect.answer_file import AskedPair, cost_of
-from sigma_lab.collect.cache import AnswerCache
-from sigma_lab.collect.endpoint import Endpoint
-from sigma_lab.collect.pace import Pace, Stopped, ask_with_retries
-from sigma_lab.collect.peers import PeerSettings
-from sigma_lab.collect.requests import Body, Reply, RequestWriter, request_key
-from sigma_lab.collect.task_prompts import TaskPrompt
+import msgspec
+
+from sigma_lab.collect.peers import (
+    Body,
+    Endpoint,
+    Pace,
+    PeerSettings,
+    Reply,
+    Stopped,
+    ask_with_retries,
+    request_key,
+    request_writer,
+)
+from sigma_lab.collect.questions import TaskPrompt, json_lines, write_json_lines
+from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.streams.jsonl import file_error
+
+try:
+    import fcntl
+except ImportError:  # a system without flock: nothing keeps two runs apart there
+    fcntl = None  # type: ignore[assignment]
+
+
+class _Line(msgspec.Struct):
+    key: str
+    at: str
+    reply: Reply
+
+
+class AnswerCache:
+    """Replies by key. One process at a time may hold the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise file_error(path, "write", error) from error
+        try:
+            self._lock()
+            self.replies = self._load()
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    def add(self, found: Iterable[tuple[str, Reply]]) -> None:
+        """Append replies; they are on the disk when this returns."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        lines = [_Line(key, now, reply) for key, reply in found]
+        if not lines:
+            return
+        data = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        try:
+            while data:
+                data = data[os.write(self._fd, data) :]
+            os.fsync(self._fd)
+        except OSError as error:
+            raise SigmaMemError(
+                f"cannot write the answers to {self._path}: {error.strerror}; make room and run the command "
+                "again: what is recorded stays"
+            ) from error
+        self.replies.update((line.key, (now, line.reply)) for line in lines)
+
+    def adopt(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Add records of a finished file that the cache does not have: its own file may be gone."""
+        for record in records:
+            key = record.get("key")
+            if isinstance(key, str) and key not in self.replies:
+                self.replies[key] = (str(record.get("at")), msgspec.convert(record, Reply))
+
+    def _lock(self) -> None:
+        if fcntl is not None:
+            try:
+                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InputError(
+                    f"{self._path} is in use by another run; wait for it, or choose another --cache"
+                ) from error
+
+    def _load(self) -> dict[str, tuple[str, Reply]]:
+        data = self._path.read_bytes()
+        whole, newline, rest = data.rpartition(b"\n")
+        if rest:  # a line without its end: all of it, or nothing
+            if _parsed(rest) is None:
+                os.ftruncate(self._fd, len(whole) + len(newline))
+            else:
+                os.write(self._fd, b"\n")
+                whole, newline = data, b"\n"
+            os.fsync(self._fd)
+        replies: dict[str, tuple[str, Reply]] = {}
+        for number, line in enumerate(whole.split(b"\n") if newline else [], start=1):
+            found = _parsed(line)
+            if found is None:
+                raise InputError(
+                    f"{self._path}, line {number}: damaged; expected a recorded answer. Delete that "
+                    "line to ask its question again, or restore the file"
+                )
+            replies[found.key] = (found.at, found.reply)
+        return replies
+
+
+def _parsed(line: bytes) -> _Line | None:
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(line, type=_Line)
+    return None
+
+
+@dataclass(frozen=True)
+class AskedPair:
+    """One question for one peer."""
+
+    task: str
+    peer: PeerSettings
+    request: Body
+    key: str
+
+
+@dataclass(frozen=True)
+class PeerTotals:
+    """How far a peer is, and what it used, over the whole file; then what this run did."""
+
+    peer: str
+    questions: int
+    answered: int
+    failed: int
+    tokens_in: int
+    tokens_out: int
+    cost: float | None
+    seconds: float  # of asking, summed over answers and failures
+    asked: int
+    given_up: bool
+
+
+def read_answers(path: Path) -> list[dict[str, Any]]:
+    """The records of a file of answers; none if there is no file yet."""
+    found = json_lines(path, dict[str, Any], "an answer") if path.exists() else []
+    for number, record in found:
+        if not isinstance(record.get("id"), str) or not isinstance(record.get("peer"), str):
+            raise InputError(f"{path}, line {number}: expected an answer, with id and peer")
+    return [record for _, record in found]
+
+
+def write_answers(
+    path: Path, pairs: Sequence[AskedPair], cache: AnswerCache, before: Iterable[Mapping[str, Any]] = ()
+) -> int:
+    """Write what is answered so far, in the order of the questions, and return the number of lines.
+
+    Records of ``before``, the file's former content, stay if they are about other questions or peers.
+    """
+    here = {(pair.task, pair.peer.name) for pair in pairs}
+    kept = (record for record in before if (record.get("id"), record.get("peer")) not in here)
+    place = {pair.task: i for i, pair in enumerate(pairs)}
+    records = sorted([*kept, *_records(pairs, cache)], key=lambda record: place.get(record["id"], -1))
+    write_json_lines(path, records)
+    return len(records)
+
+
+def check_target(path: Path) -> None:
+    """Refuse a name that this cannot write."""
+    if path.suffix not in (".gz", ".jsonl"):
+        raise InputError(f"got --out {path}; expected a name that ends in .jsonl or .jsonl.gz")
+
+
+def cost_of(peer: PeerSettings, reply: Reply) -> float | None:
+    """The price of a reply's tokens; None without prices or counts."""
+    if peer.price_in is None and peer.price_out is None:
+        return None
+    if reply.tokens_in is None or reply.tokens_out is None:
+        return None
+    price_in, price_out = peer.price_in or 0.0, peer.price_out or 0.0
+    return (reply.tokens_in * price_in + reply.tokens_out * price_out) / 1e6
+
+
+def _records(pairs: Iterable[AskedPair], cache: AnswerCache) -> Iterator[dict[str, Any]]:
+    for pair in pairs:
+        if pair.key not in cache.replies:
+            continue
+        at, reply = cache.replies[pair.key]
+        record: dict[str, Any] = {"id": pair.task, "peer": pair.peer.name, "text": reply.text}
+        if reply.error is not None:
+            record |= {"error": reply.error, "down": reply.down}
+        record |= {"model": reply.model, "finish": reply.finish}
+        record |= {"tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out}
+        record |= {"cost": cost_of(pair.peer, reply), "seconds": reply.seconds, "attempts": reply.attempts}
+        yield record | {"at": at, "key": pair.key, "request": pair.request}
+
 
 Progress = Callable[[str, int, int], None]
 Item = tuple[str, Body]
@@ -23,9 +221,10 @@ GIVE_UP_AFTER = 10
 
 @dataclass
 class PeerRun:
-    """What one peer still has to answer, and what this run got from it."""
+    """All questions of one peer, what it still has to answer, and what this run got from it."""
 
     peer: PeerSettings
+    pairs: list[AskedPair] = field(default_factory=list)
     todo: deque[Item] = field(default_factory=deque)
     asked: int = 0
     failed: int = 0
@@ -51,19 +250,34 @@ class PeerRun:
         if self.given_up:
             self.stop.set()
 
+    def totals(self, cache: AnswerCache) -> PeerTotals:
+        """The sums of the peer, whether asked in this run or before."""
+        # A request that several questions share was asked, and paid for, once.
+        known = {pair.key: cache.replies[pair.key][1] for pair in self.pairs if pair.key in cache.replies}
+        failed = sum(known[pair.key].error is not None for pair in self.pairs if pair.key in known)
+        costs = [cost for reply in known.values() if (cost := cost_of(self.peer, reply)) is not None]
+        return PeerTotals(
+            self.peer.name,
+            questions=len(self.pairs),
+            answered=sum(pair.key in known for pair in self.pairs) - failed,
+            failed=failed,
+            tokens_in=sum(reply.tokens_in or 0 for reply in known.values()),
+            tokens_out=sum(reply.tokens_out or 0 for reply in known.values()),
+            cost=sum(costs) if costs else None,
+            seconds=sum(reply.seconds for reply in known.values()),
+            asked=self.asked,
+            given_up=self.given_up,
+        )
+
 
 Arrivals = queue.SimpleQueue[tuple[PeerRun, str, Reply] | None]
 
 
 def pair_up(tasks: Sequence[TaskPrompt], peers: Sequence[PeerSettings]) -> list[AskedPair]:
     """Every question with every peer, the request that asks it, and that request's key."""
-    writers = [(peer, RequestWriter(peer)) for peer in peers]
-    pairs: list[AskedPair] = []
-    for task in tasks:
-        for peer, writer in writers:
-            request = writer.request(task)
-            pairs.append(AskedPair(task.id, peer, request, request_key(request)))
-    return pairs
+    writers = [(peer, request_writer(peer)) for peer in peers]
+    asked = ((task.id, peer, write(task)) for task in tasks for peer, write in writers)
+    return [AskedPair(task, peer, request, request_key(request)) for task, peer, request in asked]
 
 
 def answer_all(
@@ -120,6 +334,7 @@ def plan(pairs: Iterable[AskedPair], cache: AnswerCache, retry_failed: bool = Fa
     taken: set[str] = set()
     for pair in pairs:
         run = runs.setdefault(pair.peer.name, PeerRun(pair.peer))
+        run.pairs.append(pair)
         known = cache.replies.get(pair.key)
         settled = known is not None and (known[1].error is None or not retry_failed)
         if not settled and pair.key not in taken:

@@ -16,9 +16,8 @@ import msgspec
 
 from sigma_lab.collect.graders import GRADERS, Grade
 from sigma_lab.collect.program_grader import grade_program
-from sigma_lab.collect.questions import Question
+from sigma_lab.collect.questions import Question, json_lines, unique
 from sigma_lab.collect.sandbox import DEFAULT, Limits, check_isolation
-from sigma_lab.collect.task_prompts import json_lines, unique
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Event
 from sigma_mem.files import replace_file

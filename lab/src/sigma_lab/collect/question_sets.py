@@ -1,4 +1,4 @@
-"""From names of datasets or recipes to questions, out of local release files or the hub."""
+"""From names of datasets, or of the paper's three collections, to questions: from files or the hub."""
 
 from __future__ import annotations
 
@@ -7,11 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sigma_lab.collect.questions import Question
-from sigma_lab.collect.recipes import RECIPES
 from sigma_lab.collect.releases import RELEASES, Release
 from sigma_mem.errors import InputError
 from sigma_mem.extras import require
 from sigma_mem.streams.stream import chance
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """How many questions of a dataset a recipe draws, and of which split ("" for all)."""
+
+    dataset: str
+    size: int
+    split: str = ""
+
+
+# If the paper gives only a domain's total, the datasets get equal shares of it, except for AMC23, of which
+# all 40 are taken, and HotpotQA, of which the common subset with contexts has 500.
+RECIPES: dict[str, tuple[Part, ...]] = {
+    "paper-train": (Part("gsm8k", 1000), Part("squad", 1000), Part("apps", 963)),
+    "paper-cf": (
+        Part("math500", 392), Part("amc23", 40), Part("olympiadbench", 392), Part("college_math", 392),
+        Part("hotpotqa", 500), Part("triviaqa", 575),
+        Part("humaneval", 132), Part("mbpp", 131, "test"), Part("livecodebench", 131),
+    ),
+    "paper-ood": (
+        Part("piqa", 1838), Part("mmlu", 1531), Part("openbookqa", 500), Part("sciq", 1000),
+        Part("bbh", 6511), Part("superglue", 6023),
+    ),
+}  # fmt: skip
+
 
 Progress = Callable[[str, int, int], None]
 

@@ -4,11 +4,10 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
-from sigma_mem.serve.gateway import message as m
-from sigma_mem.serve.gateway.message import Body, Lose, mapping
-from sigma_mem.serve.gateway.protocol import EventReader, EventWriter, Protocol, Request
+from sigma_mem.serve.gateway import protocol as p
+from sigma_mem.serve.gateway.protocol import Body, EventReader, EventWriter, Lose, Protocol, Request, mapping
 
-_STOPS: dict[str, m.Stop] = {"length": "length", "tool_calls": "tool", "content_filter": "refusal"}
+_STOPS: dict[str, p.Stop] = {"length": "length", "tool_calls": "tool", "content_filter": "refusal"}
 _BELOW = "The images of this result are in the user's next message."
 _FINISHES = {"length": "length", "tool": "tool_calls", "refusal": "content_filter"}
 
@@ -22,15 +21,15 @@ def _index(call: Any) -> int:
 
 
 class _ChatReader(EventReader):
-    def feed(self, event: Body) -> Iterator[m.Delta]:
+    def feed(self, event: Body) -> Iterator[p.Delta]:
         self.usage = self.protocol.usage(event) or self.usage
         for choice in map(mapping, event["choices"][:1]):
             delta = mapping(choice.get("delta"))
             if isinstance(text := delta.get("content") or delta.get("refusal"), str):
-                yield m.Text(text)
+                yield p.Text(text)
             for call in delta.get("tool_calls") or ():
                 found = _call(call)
-                yield m.CallDelta(_index(call), found.id, found.name, found.arguments)
+                yield p.CallDelta(_index(call), found.id, found.name, found.arguments)
             if isinstance(finish := choice.get("finish_reason"), str):
                 self.stop = _STOPS.get(finish, "end")
 
@@ -41,25 +40,25 @@ class _ChatWriter(EventWriter):
         self._begun = False
         self._head = _head("chat.completion.chunk")
 
-    def write(self, delta: m.Delta) -> Iterator[Body]:
+    def write(self, delta: p.Delta) -> Iterator[Body]:
         if not self._begun:
             self._begun = True
             yield self._chunk({"role": "assistant", "content": ""})
         match delta:
-            case m.Text(text):
+            case p.Text(text):
                 yield self._chunk({"content": text})
-            case m.CallDelta(index, id, name, arguments):
+            case p.CallDelta(index, id, name, arguments):
                 call: Body = {"index": index, "function": {"arguments": arguments}}
                 if id:
                     call |= {"id": id, "type": "function"}
                     call["function"]["name"] = name
                 yield self._chunk({"tool_calls": [call]})
-            case m.End(stop, usage):
+            case p.End(stop, usage):
                 yield self._chunk({}, _FINISHES.get(stop, "stop"))
                 if usage is not None and self._with_usage:
                     yield self._head | {
                         "choices": [],
-                        "usage": m.written_usage(usage, "prompt", "completion"),
+                        "usage": p.written_usage(usage, "prompt", "completion"),
                     }
 
     def _chunk(self, delta: Body, finish: str | None = None) -> Body:
@@ -69,11 +68,11 @@ class _ChatWriter(EventWriter):
 # ---- the protocol
 
 
-class Chat(Protocol):
+class _Chat(Protocol):
     """``POST /v1/chat/completions``."""
 
     name, path, prefix, answers = "chat", "chat/completions", "chatcmpl-", "choices"
-    known = m.names("messages tools tool_choice max_tokens n")
+    known = p.names("messages tools tool_choice max_tokens n")
     fields: ClassVar = {
         "parallel": "parallel_tool_calls",
         "max_tokens": "max_completion_tokens",
@@ -86,15 +85,14 @@ class Chat(Protocol):
     }
     last, reader, writer = b"data: [DONE]\n\n", _ChatReader, _ChatWriter
 
-    def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
-        """Read a request."""
+    def prompt(self, body: Body, lose: Lose) -> p.ModelRequest:
         found, choice = self.plain_fields(body, lose), body.get("tool_choice")
         if body.get("n") not in (None, 1):
             lose("n")
         found["max_tokens"] = found["max_tokens"] or body.get("max_tokens")
         found["stop"] = [found["stop"]] if isinstance(found["stop"], str) else found["stop"] or None
         found["format"] = _format(found["format"])
-        return m.ModelRequest(
+        return p.ModelRequest(
             tuple(_messages(body["messages"], lose)),
             self.tools(body, lose),
             "named" if isinstance(choice, dict) else choice,
@@ -102,8 +100,7 @@ class Chat(Protocol):
             **found,
         )
 
-    def request(self, prompt: m.ModelRequest, lose: Lose) -> Body:
-        """Write a request."""
+    def request(self, prompt: p.ModelRequest, lose: Lose) -> Body:
         named = {"type": "function", "function": {"name": prompt.named}}
         body = {
             "messages": [said for message in prompt.messages for said in _written(message, lose)],
@@ -117,68 +114,59 @@ class Chat(Protocol):
         return body
 
     def with_system(self, body: Body, system: str) -> Body:
-        """As its first message."""
         return body | {"messages": [{"role": "system", "content": system}, *body["messages"]]}
 
     def streaming(self, body: Body, usage: bool) -> Body:
-        """For a stream; the usage is sent to who asks for it."""
         if usage:
             asked = mapping(body.get("stream_options")) | {"include_usage": True}
             body = body | {"stream_options": asked}
         return body | {"stream": True}
 
     def check(self, body: Body) -> None:
-        """Refuse what is no answer."""
         if not isinstance(choices := body.get("choices"), list) or not choices:
             raise ValueError("JSON without choices" if choices != [] else "no choices")
 
-    def reply(self, body: Body) -> m.ModelReply:
-        """Read a response; only its first choice."""
+    def reply(self, body: Body) -> p.ModelReply:
         choices = body.get("choices")
         choice = mapping(choices[0]) if isinstance(choices, list) and choices else {}
         message = mapping(choice.get("message"))
-        content, calls, parts = message.get("content"), message.get("tool_calls"), list[m.Text | m.Call]()
+        content, calls, parts = message.get("content"), message.get("tool_calls"), list[p.Text | p.Call]()
         if isinstance(content, str) and content:
-            parts.append(m.Text(content))
+            parts.append(p.Text(content))
         elif isinstance(content, list):  # parts, as some servers send them
             texts = (mapping(part).get("text") for part in content)
-            parts += [m.Text(text) for text in texts if isinstance(text, str)]
+            parts += [p.Text(text) for text in texts if isinstance(text, str)]
         if isinstance(refusal := message.get("refusal"), str) and refusal:
-            parts.append(m.Text(refusal))
-            return m.ModelReply(tuple(parts), "refusal", self.usage(body))
+            parts.append(p.Text(refusal))
+            return p.ModelReply(tuple(parts), "refusal", self.usage(body))
         parts += [_call(call) for call in (calls if isinstance(calls, list) else ())]
-        return m.ModelReply(
+        return p.ModelReply(
             tuple(parts), _STOPS.get(str(choice.get("finish_reason")), "end"), self.usage(body)
         )
 
-    def response(self, reply: m.ModelReply, request: Body) -> Body:
-        """Write a response."""
-        calls = [part for part in reply.parts if isinstance(part, m.Call)]
-        message: Body = {"role": "assistant", "content": m.text_of(reply.parts) or None, "refusal": None}
+    def response(self, reply: p.ModelReply, request: Body) -> Body:
+        calls = [part for part in reply.parts if isinstance(part, p.Call)]
+        message: Body = {"role": "assistant", "content": p.text_of(reply.parts) or None, "refusal": None}
         if calls:
             message["tool_calls"] = [_written_call(call) for call in calls]
         choice = {"index": 0, "message": message, "logprobs": None}
         choice["finish_reason"] = _FINISHES.get(reply.stop, "stop")
-        usage = reply.usage and m.written_usage(reply.usage, "prompt", "completion")
+        usage = reply.usage and p.written_usage(reply.usage, "prompt", "completion")
         return _head("chat.completion") | {"choices": [choice], "usage": usage}
 
-    def usage(self, body: Body) -> m.Usage | None:
-        """Of a response or a chunk."""
-        return m.usage_in(body.get("usage"), "prompt", "completion")
+    def usage(self, body: Body) -> p.Usage | None:
+        return p.usage_in(body.get("usage"), "prompt", "completion")
 
     def is_last(self, event: Body) -> bool:
-        """Whether a chunk has a choice that ended."""
         if not isinstance(choices := event.get("choices"), list):
             raise ValueError("JSON without choices")
         return any(mapping(choice).get("finish_reason") for choice in choices)
 
     def is_for_us(self, event: Body, request: Request) -> bool:
-        """Whether this is the chunk with the usage, and the client did not ask for it."""
         wanted = mapping(request.body.get("stream_options")).get("include_usage") is True
         return "usage" in event and not event["choices"] and not wanted
 
     def events(self, body: Body) -> Iterator[Body]:
-        """Every choice at once, how it ended, and the usage."""
         head = {key: body[key] for key in body if key not in ("choices", "usage", "sigma_mem")}
         head["object"] = "chat.completion.chunk"
         said, ends = [], []
@@ -196,51 +184,51 @@ class Chat(Protocol):
 
 
 def _head(kind: str) -> Body:
-    return {"id": m.new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": ""}
+    return {"id": p.new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": ""}
 
 
 # ---- messages
 
 
-def _messages(messages: list[Any], lose: Lose) -> Iterator[m.Message]:
-    results: list[m.Part] = []
+def _messages(messages: list[Any], lose: Lose) -> Iterator[p.Message]:
+    results: list[p.Part] = []
     for message in messages:
         if message["role"] == "tool":
-            results.append(m.Result(message["tool_call_id"], tuple(_parts(message["content"], lose))))
+            results.append(p.Result(message["tool_call_id"], tuple(_parts(message["content"], lose))))
             continue
         if results:
-            yield m.Message("user", tuple(results))
+            yield p.Message("user", tuple(results))
             results = []
         known = ("role", "content", "tool_calls", "annotations")
-        m.lose_others(message, known, lose, "messages.")
+        p.lose_others(message, known, lose, "messages.")
         calls = [_call(call) for call in message.get("tool_calls") or ()]
         if any(call["type"] != "function" for call in message.get("tool_calls") or ()):
             lose("messages.tool_calls")
-        yield m.Message(message["role"], (*_parts(message.get("content"), lose), *calls))
+        yield p.Message(message["role"], (*_parts(message.get("content"), lose), *calls))
     if results:
-        yield m.Message("user", tuple(results))
+        yield p.Message("user", tuple(results))
 
 
-def _parts(content: Any, lose: Lose) -> Iterator[m.Text | m.Image]:
-    for part in m.blocks_in(() if content is None else content):
+def _parts(content: Any, lose: Lose) -> Iterator[p.Text | p.Image]:
+    for part in p.blocks_in(() if content is None else content):
         match part["type"]:
             case "text":
-                yield m.Text(part["text"])
+                yield p.Text(part["text"])
             case "image_url":
-                yield m.Image(part["image_url"]["url"], part["image_url"].get("detail") or "auto")
+                yield p.Image(part["image_url"]["url"], part["image_url"].get("detail") or "auto")
             case other:
                 lose(f"messages.{other}")
 
 
-def _call(call: Any) -> m.Call:
+def _call(call: Any) -> p.Call:
     function = mapping(mapping(call).get("function"))
-    return m.Call(
+    return p.Call(
         str(mapping(call).get("id", "")), str(function.get("name", "")), str(function.get("arguments", ""))
     )
 
 
-def _function(tool: m.Tool) -> Body:
-    found = m.written_tool(tool, "parameters")
+def _function(tool: p.Tool) -> Body:
+    found = p.written_tool(tool, "parameters")
     return found if tool.strict is None else found | {"strict": tool.strict}
 
 
@@ -250,20 +238,20 @@ def _format(given: Any) -> Body | None:
     return {"type": given["type"]} | mapping(given.get("json_schema"))
 
 
-def _written(message: m.Message, lose: Lose) -> Iterator[Body]:
+def _written(message: p.Message, lose: Lose) -> Iterator[Body]:
     """The messages of chat that say what one turn says."""
-    results = [part for part in message.parts if isinstance(part, m.Result)]
-    calls = [part for part in message.parts if isinstance(part, m.Call)]
-    others = [part for part in message.parts if isinstance(part, m.Text | m.Image)]
+    results = [part for part in message.parts if isinstance(part, p.Result)]
+    calls = [part for part in message.parts if isinstance(part, p.Call)]
+    others = [part for part in message.parts if isinstance(part, p.Text | p.Image)]
     if list(message.parts) != [*results, *others, *calls] and not calls:  # a text has no place next to calls
         lose("the order of texts and results of tools")
     for result in results:
-        texts = [part for part in result.parts if isinstance(part, m.Text)]
+        texts = [part for part in result.parts if isinstance(part, p.Text)]
         if len(texts) < len(result.parts):  # a tool's message has no place for images
-            shown = [part for part in result.parts if isinstance(part, m.Image)]
-            texts.append(m.Text(_BELOW))
-            others = [*others, m.Text(f"The images of the result {result.id}:"), *shown]
-        texts = [m.Text(m.FAILED), *texts] if result.failed else texts
+            shown = [part for part in result.parts if isinstance(part, p.Image)]
+            texts.append(p.Text(_BELOW))
+            others = [*others, p.Text(f"The images of the result {result.id}:"), *shown]
+        texts = [p.Text(p.FAILED), *texts] if result.failed else texts
         yield {"role": "tool", "tool_call_id": result.id, "content": _content(texts)}
     if calls:
         content = _content(others) if others else None
@@ -272,12 +260,15 @@ def _written(message: m.Message, lose: Lose) -> Iterator[Body]:
         yield {"role": message.role, "content": _content(others)}
 
 
-def _content(parts: Collection[m.Part]) -> Any:
-    return m.content_of(
+def _content(parts: Collection[p.Part]) -> Any:
+    return p.content_of(
         parts, "text", lambda i: {"type": "image_url", "image_url": {"url": i.url, "detail": i.detail}}
     )
 
 
-def _written_call(call: m.Call) -> Body:
+def _written_call(call: p.Call) -> Body:
     function = {"name": call.name, "arguments": call.arguments}
     return {"id": call.id, "type": "function", "function": function}
+
+
+CHAT = _Chat()

@@ -20,21 +20,8 @@ from typing import Any
 
 from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
 from sigma_mem.serve.config import SIGNALS, Upstream
-from sigma_mem.serve.gateway.message import (
-    UNREADABLE,
-    Body,
-    Call,
-    Message,
-    Result,
-    Text,
-    Tool,
-    decode_json,
-    encode_json,
-    mapping,
-    text_of,
-    without_context,
-)
-from sigma_mem.serve.gateway.protocol import Request, bad_request
+from sigma_mem.serve.gateway import protocol as p
+from sigma_mem.serve.gateway.protocol import Body, Request, bad_request, mapping
 from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.peers import peers_that_said_it
@@ -67,9 +54,9 @@ class Trail:
             self.named = running.digest()
             return
         for item in request.items:
-            raw = encode_json(item)
+            raw = p.encode_json(item)
             if b"cache_control" in raw:
-                raw = encode_json(_lasting(item))
+                raw = p.encode_json(_lasting(item))
             running.update(raw + b"\0")
             self.turns.append(running.digest())
 
@@ -102,7 +89,7 @@ class Conversations:
     def remember(self, trail: Trail, response: str, peer: str, tokens: int | None) -> None:
         """A peer answered a request, after which it has seen so many tokens."""
         if tokens is None:
-            tokens = len(encode_json(trail.request.body)) // _TOKEN
+            tokens = len(p.encode_json(trail.request.body)) // _TOKEN
         for key in (trail.named or trail.turns[-1], (trail.namespace, response)):
             self._known[key] = Conversation(peer, tokens, response)
             self._known.move_to_end(key)
@@ -149,7 +136,7 @@ class KeptItems:
         """A peer answered with an item."""
         if not isinstance(item, dict) or not isinstance(id := item.get("id"), str):
             return
-        raw = encode_json(item) if translated else b""
+        raw = p.encode_json(item) if translated else b""
         self._size += len(raw) - len(self._known.pop((namespace, id), ("", b""))[1])
         self._known[namespace, id] = peer, raw
         while self._size > _MOST_BYTES or len(self._known) > _MOST:
@@ -168,7 +155,7 @@ class KeptItems:
                         "as clients send it with store: false (input)"
                     )
                 if found[1]:
-                    whole[place] = mapping(decode_json(found[1]))
+                    whole[place] = mapping(p.decode_json(found[1]))
                 else:
                     holder = found[0]
         if not whole:
@@ -226,29 +213,29 @@ _TYPES: Mapping[str, Any] = {
 class Seen:
     """A request as signals see it; `again` if the same one was answered before."""
 
-    messages: tuple[Message, ...]
-    tools: tuple[Tool, ...] = ()
+    messages: tuple[p.Message, ...]
+    tools: tuple[p.Tool, ...] = ()
     again: bool = False
 
     def said(self) -> list[str]:
         """What the user said, one text for each turn."""
         users = (message for message in self.messages if message.role == "user")
-        texts = (without_context(text_of(message.parts)) for message in users)
+        texts = (p.without_context(p.text_of(message.parts)) for message in users)
         return [text for text in texts if text]
 
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[p.Call]:
         """The calls of tools since the user spoke last."""
-        found: list[Call] = []
+        found: list[p.Call] = []
         for message in self.messages:
-            if message.role == "user" and any(isinstance(part, Text) for part in message.parts):
+            if message.role == "user" and any(isinstance(part, p.Text) for part in message.parts):
                 found.clear()
-            found += (part for part in message.parts if isinstance(part, Call))
+            found += (part for part in message.parts if isinstance(part, p.Call))
         return found
 
     def goes_on(self) -> bool:
         """Whether the user spoke after an answer, and nothing else came last."""
         last = self.messages[-1]
-        spoke = last.role == "user" and any(isinstance(part, Text) for part in last.parts)
+        spoke = last.role == "user" and any(isinstance(part, p.Text) for part in last.parts)
         return spoke and any(message.role == "assistant" for message in self.messages)
 
 
@@ -290,7 +277,7 @@ def tool_loop(seen: Seen) -> bool | None:
 def tests(seen: Seen) -> bool | None:
     """A tool ran tests, and its result has their exit status."""
     ran = {call.id for call in _answered_calls(seen) if _TESTS.search(call.arguments)}
-    texts = [text_of(part.parts) for part in _results(seen) if part.id in ran]
+    texts = [p.text_of(part.parts) for part in _results(seen) if part.id in ran]
     codes = [int(code) for text in texts for code in _EXIT.findall(text)]
     return not any(codes) if codes else None
 
@@ -320,7 +307,7 @@ class Signals:
             prompt = request.protocol.prompt(request.body, lambda what: None)
             seen = Seen(prompt.messages, prompt.tools, again)
             found = {name: right for name, of in self._functions.items() if (right := of(seen)) is not None}
-        except UNREADABLE:  # the upstream may understand it
+        except p.UNREADABLE:  # the upstream may understand it
             return
 
         def record(mem: SigmaMem) -> None:
@@ -350,11 +337,11 @@ class Signals:
         return counts
 
 
-def _results(seen: Seen) -> list[Result]:
-    return [part for part in seen.messages[-1].parts if isinstance(part, Result)]
+def _results(seen: Seen) -> list[p.Result]:
+    return [part for part in seen.messages[-1].parts if isinstance(part, p.Result)]
 
 
-def _answered_calls(seen: Seen) -> list[Call]:
+def _answered_calls(seen: Seen) -> list[p.Call]:
     """The calls whose results the last turn brings."""
     ids = {result.id for result in _results(seen)}
     return [call for call in seen.calls() if call.id in ids]

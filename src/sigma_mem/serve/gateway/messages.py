@@ -5,14 +5,22 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from sigma_mem.serve.failures import anthropic_error
-from sigma_mem.serve.gateway import message as m
-from sigma_mem.serve.gateway.message import Body, Lose, mapping
-from sigma_mem.serve.gateway.protocol import EventReader, EventWriter, Protocol, Stamp, kind_of
+from sigma_mem.serve.gateway import protocol as p
+from sigma_mem.serve.gateway.protocol import (
+    Body,
+    EventReader,
+    EventWriter,
+    Lose,
+    Protocol,
+    Stamp,
+    kind_of,
+    mapping,
+)
 
 _MAX_TOKENS = 8192  # of an answer, if the request of another protocol sets no limit: here one is required
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _CHOICES = {"auto": "auto", "any": "required", "none": "none", "tool": "named"}
-_STOPS: dict[str, m.Stop] = {
+_STOPS: dict[str, p.Stop] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
     "stop_sequence": "sequence",
@@ -33,16 +41,16 @@ _EMPTY: dict[str, Body] = {
 class _MessagesReader(EventReader):
     _calls = -1
 
-    def feed(self, event: Body) -> Iterator[m.Delta]:
+    def feed(self, event: Body) -> Iterator[p.Delta]:
         block, delta = mapping(event.get("content_block")), mapping(event.get("delta"))
-        self.usage = (self.usage or m.Usage()).or_more(self.protocol.usage(event))
+        self.usage = (self.usage or p.Usage()).or_more(self.protocol.usage(event))
         if event["type"] == "content_block_start" and block.get("type") == "tool_use":
             self._calls += 1
-            yield m.CallDelta(self._calls, str(block.get("id")), str(block.get("name")), "")
+            yield p.CallDelta(self._calls, str(block.get("id")), str(block.get("name")), "")
         elif event["type"] == "content_block_delta" and delta.get("type") == "text_delta":
-            yield m.Text(str(delta.get("text", "")))
+            yield p.Text(str(delta.get("text", "")))
         elif event["type"] == "content_block_delta" and delta.get("type") == "input_json_delta":
-            yield m.CallDelta(self._calls, "", "", str(delta.get("partial_json", "")))
+            yield p.CallDelta(self._calls, "", "", str(delta.get("partial_json", "")))
         elif event["type"] == "message_delta":
             self.stop = _STOPS.get(str(delta.get("stop_reason")), "end")
 
@@ -55,26 +63,26 @@ class _MessagesWriter(EventWriter):
         self._seen: set[int] = set()
         self._index = -1
 
-    def write(self, delta: m.Delta) -> Iterator[Body]:
+    def write(self, delta: p.Delta) -> Iterator[Body]:
         if self._index < 0 and self._open is None:
             self._index = 0
-            yield {"type": "message_start", "message": _message(None, _usage(m.Usage()))}
+            yield {"type": "message_start", "message": _message(None, _usage(p.Usage()))}
         match delta:
-            case m.Text(text):
+            case p.Text(text):
                 if text:
                     yield from self._block("text", {"type": "text", "text": ""})
                     yield self._delta({"type": "text_delta", "text": text})
-            case m.CallDelta(index, id, name, arguments):
+            case p.CallDelta(index, id, name, arguments):
                 if self._open != index and index in self._seen:
                     raise ValueError("calls of tools that are mixed with each other")
                 self._seen.add(index)
                 yield from self._block(index, {"type": "tool_use", "id": id, "name": name, "input": {}})
                 if arguments:
                     yield self._delta({"type": "input_json_delta", "partial_json": arguments})
-            case m.End(stop, usage):
+            case p.End(stop, usage):
                 yield from self._close()
                 ended = {"stop_reason": _REASONS.get(stop, "end_turn"), "stop_sequence": None}
-                yield {"type": "message_delta", "delta": ended, "usage": _usage(usage or m.Usage())}
+                yield {"type": "message_delta", "delta": ended, "usage": _usage(usage or p.Usage())}
                 yield {"type": "message_stop"}
 
     def _block(self, which: int | str, empty: Body) -> Iterator[Body]:
@@ -95,13 +103,13 @@ class _MessagesWriter(EventWriter):
 # ---- the protocol
 
 
-class Messages(Protocol):
+class _Messages(Protocol):
     """``POST /v1/messages``."""
 
     name, path, prefix, answers, holder = "messages", "messages", "msg_", "content", "message"
     headers, key_header = {"anthropic-version": "2023-06-01", "anthropic-beta": ""}, "x-api-key"
     functions, schema = (None, "custom"), "input_schema"
-    known = m.names("system messages tools tool_choice thinking context_management")
+    known = p.names("system messages tools tool_choice thinking context_management")
     fields: ClassVar = {
         "max_tokens": "max_tokens",
         "temperature": "temperature",
@@ -112,8 +120,7 @@ class Messages(Protocol):
     }
     reader, writer = _MessagesReader, _MessagesWriter
 
-    def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
-        """Read a request."""
+    def prompt(self, body: Body, lose: Lose) -> p.ModelRequest:
         found, choice = self.plain_fields(body, lose), body.get("tool_choice") or {}
         if mapping(body.get("thinking")).get("type", "disabled") not in ("disabled", "adaptive"):
             lose("thinking")  # adaptive leaves it to the model
@@ -127,18 +134,17 @@ class Messages(Protocol):
         if "disable_parallel_tool_use" in choice:
             found["parallel"] = not choice["disable_parallel_tool_use"]
         system = body.get("system")
-        first = (m.Message("system", tuple(_parts(system, lose))),) if system else ()
-        return m.ModelRequest(
-            (*first, *(m.Message(x["role"], tuple(_parts(x["content"], lose))) for x in body["messages"])),
+        first = (p.Message("system", tuple(_parts(system, lose))),) if system else ()
+        return p.ModelRequest(
+            (*first, *(p.Message(x["role"], tuple(_parts(x["content"], lose))) for x in body["messages"])),
             self.tools(body, lose),
             _CHOICES[choice["type"]] if choice else None,
             choice.get("name", ""),
             **found,
         )
 
-    def request(self, prompt: m.ModelRequest, lose: Lose) -> Body:
-        """Write a request."""
-        messages, system = list(prompt.messages), list[m.Part]()
+    def request(self, prompt: p.ModelRequest, lose: Lose) -> Body:
+        messages, system = list(prompt.messages), list[p.Part]()
         while messages and messages[0].role in ("system", "developer"):
             system += messages.pop(0).parts
         choice: Body | None = None
@@ -169,33 +175,29 @@ class Messages(Protocol):
         return self.with_plain_fields(body, replace(prompt, parallel=None, format=format), lose)
 
     def with_system(self, body: Body, system: str) -> Body:
-        """As the first block."""
         given = body.get("system") or []
         blocks = [{"type": "text", "text": given}] if isinstance(given, str) else given
         return body | {"system": [{"type": "text", "text": system}, *blocks]}
 
-    def reply(self, body: Body) -> m.ModelReply:
-        """Read a response; what the model thought is not part of its answer."""
-        parts: list[m.Text | m.Call] = []
+    def reply(self, body: Body) -> p.ModelReply:
+        parts: list[p.Text | p.Call] = []
         for block in map(mapping, body["content"]):
             if block.get("type") == "text" and isinstance(block.get("text"), str):
-                parts.append(m.Text(block["text"]))
+                parts.append(p.Text(block["text"]))
             elif block.get("type") == "tool_use":
                 parts.append(_call(block))
-        return m.ModelReply(tuple(parts), _STOPS.get(str(body.get("stop_reason")), "end"), self.usage(body))
+        return p.ModelReply(tuple(parts), _STOPS.get(str(body.get("stop_reason")), "end"), self.usage(body))
 
-    def response(self, reply: m.ModelReply, request: Body) -> Body:
-        """Write a response."""
-        return _message(_REASONS.get(reply.stop, "end_turn"), _usage(reply.usage or m.Usage())) | {
+    def response(self, reply: p.ModelReply, request: Body) -> Body:
+        return _message(_REASONS.get(reply.stop, "end_turn"), _usage(reply.usage or p.Usage())) | {
             "content": _blocks(reply.parts, str)  # a reply has nothing to lose
         }
 
-    def usage(self, body: Body) -> m.Usage | None:
-        """Of a response or an event."""
+    def usage(self, body: Body) -> p.Usage | None:
         found = mapping(body.get("message")).get("usage") or body.get("usage")
         if not isinstance(found, dict):
             return None
-        usage = m.usage_of(
+        usage = p.usage_of(
             found.get("input_tokens"),
             found.get("output_tokens"),
             found.get("cache_read_input_tokens"),
@@ -205,17 +207,14 @@ class Messages(Protocol):
         return replace(usage, input=usage.input + usage.cached + usage.written)
 
     def is_last(self, event: Body) -> bool:
-        """Whether the message is whole."""
         return kind_of(event) == "message_stop"
 
     def stamped_event(self, event: Body, stamp: Stamp) -> Body:
-        """Under the gateway's m.names; what is known at the end only is said there."""
         if event.get("type") == "message_delta" and stamp.summary is not None:
             return event | {"sigma_mem": stamp.summary}
         return super().stamped_event(event, stamp)
 
     def events(self, body: Body) -> Iterator[Body]:
-        """Every block at once, and how the message ended."""
         ends = {"stop_reason": None, "stop_sequence": None}
         yield {"type": "message_start", "message": {**body, **ends, "content": []}}
         for index, block in enumerate(map(mapping, body["content"])):
@@ -229,7 +228,6 @@ class Messages(Protocol):
         yield {"type": "message_stop"}
 
     def failure(self, message: str, code: str, status: int) -> Body:
-        """Anthropic's error; the code, which it has no field for, is behind the type."""
         return anthropic_error(super().failure(message, code, status), status)
 
 
@@ -239,7 +237,7 @@ def _deltas(block: Body) -> Iterator[Body]:
         case "text":
             yield {"type": "text_delta", "text": block.get("text", "")}
         case "tool_use":
-            yield {"type": "input_json_delta", "partial_json": m.encode_json(block.get("input")).decode()}
+            yield {"type": "input_json_delta", "partial_json": p.encode_json(block.get("input")).decode()}
         case "thinking":
             yield {"type": "thinking_delta", "thinking": block.get("thinking", "")}
             yield {"type": "signature_delta", "signature": block.get("signature", "")}
@@ -248,61 +246,61 @@ def _deltas(block: Body) -> Iterator[Body]:
 # ---- messages
 
 
-def _parts(content: Any, lose: Lose) -> Iterator[m.Part]:
-    for block in m.blocks_in(content):
+def _parts(content: Any, lose: Lose) -> Iterator[p.Part]:
+    for block in p.blocks_in(content):
         match block["type"]:
             case "text":
-                m.lose_others(block, ("type", "text"), lose, "messages.")
-                yield m.Text(block["text"])
+                p.lose_others(block, ("type", "text"), lose, "messages.")
+                yield p.Text(block["text"])
             case "image":
-                m.lose_others(block, ("type", "source"), lose, "messages.")
+                p.lose_others(block, ("type", "source"), lose, "messages.")
                 yield _image(block["source"], lose)
             case "tool_use":
-                m.lose_others(block, ("type", "id", "name", "input", "caller"), lose, "messages.")
+                p.lose_others(block, ("type", "id", "name", "input", "caller"), lose, "messages.")
                 yield _call(block)
             case "tool_result":
                 given = tuple(_parts(block.get("content") or (), lose))
-                shown = tuple(part for part in given if isinstance(part, m.Text | m.Image))
-                yield m.Result(block["tool_use_id"], shown, bool(block.get("is_error")))
+                shown = tuple(part for part in given if isinstance(part, p.Text | p.Image))
+                yield p.Result(block["tool_use_id"], shown, bool(block.get("is_error")))
             case "thinking" | "redacted_thinking":
                 lose("thinking")
             case other:
                 lose(f"messages.{other}")
 
 
-def _image(source: Body, lose: Lose) -> m.Image:
+def _image(source: Body, lose: Lose) -> p.Image:
     if source["type"] == "base64":
-        return m.Image(f"data:{source['media_type']};base64,{source['data']}")
+        return p.Image(f"data:{source['media_type']};base64,{source['data']}")
     if source["type"] != "url":
         lose(f"messages.image.{source['type']}")
-    return m.Image(source.get("url", ""))
+    return p.Image(source.get("url", ""))
 
 
-def _call(block: Body) -> m.Call:
-    return m.Call(str(block.get("id")), str(block.get("name")), m.encode_json(block.get("input")).decode())
+def _call(block: Body) -> p.Call:
+    return p.Call(str(block.get("id")), str(block.get("name")), p.encode_json(block.get("input")).decode())
 
 
-def _written_tool(tool: m.Tool) -> Body:
-    found = m.written_tool(tool, "input_schema")
+def _written_tool(tool: p.Tool) -> Body:
+    found = p.written_tool(tool, "input_schema")
     found["input_schema"] = tool.schema or {"type": "object", "properties": {}}
     return found | {"strict": True} if tool.strict else found
 
 
-def _blocks(parts: Iterable[m.Part], lose: Lose) -> list[Body]:
+def _blocks(parts: Iterable[p.Part], lose: Lose) -> list[Body]:
     blocks: list[Body] = []
     for part in parts:
         match part:
-            case m.Text(text):
+            case p.Text(text):
                 if text:  # an empty text block is refused
                     blocks.append({"type": "text", "text": text})
-            case m.Image(url, detail):
+            case p.Image(url, detail):
                 if detail != "auto":
                     lose("the detail of an image")
                 blocks.append({"type": "image", "source": _source(url)})
-            case m.Call(id, name, arguments):
+            case p.Call(id, name, arguments):
                 call = {"type": "tool_use", "id": id, "name": name, "input": _input(arguments)}
                 blocks.append(call)
-            case m.Result(id, given, failed):
+            case p.Result(id, given, failed):
                 result: Body = {"type": "tool_result", "tool_use_id": id, "content": _blocks(given, lose)}
                 blocks.append(result | {"is_error": True} if failed else result)
     return blocks
@@ -319,12 +317,12 @@ def _source(url: str) -> Body:
 def _input(arguments: str) -> object:
     """The arguments of a call as a value; if the model wrote no JSON, as the text that it wrote."""
     try:
-        return m.decode_json(arguments or "{}")
+        return p.decode_json(arguments or "{}")
     except ValueError:
         return {"arguments": arguments}
 
 
-def _usage(usage: m.Usage) -> Body:
+def _usage(usage: p.Usage) -> Body:
     return {
         "input_tokens": max(0, usage.input - usage.cached - usage.written),
         "output_tokens": usage.output,
@@ -334,5 +332,8 @@ def _usage(usage: m.Usage) -> Body:
 
 
 def _message(reason: str | None, usage: Body) -> Body:
-    head = {"id": m.new_id("msg_"), "type": "message", "role": "assistant", "model": "", "content": []}
+    head = {"id": p.new_id("msg_"), "type": "message", "role": "assistant", "model": "", "content": []}
     return head | {"stop_reason": reason, "stop_sequence": None, "usage": usage}
+
+
+MESSAGES = _Messages()

@@ -1,49 +1,181 @@
 """What happens with a request: a route, a vote, peers asked in turn, or the peer that it names."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
-from sigma_mem.errors import InputError, StoreError
-from sigma_mem.events import Answer, Decision
+from sigma_mem.errors import InputError, SigmaMemError, StoreError, UnknownDecisionError, UnrecordedError
+from sigma_mem.events import Decision
+from sigma_mem.ledger.lines import Body as LineBody
+from sigma_mem.ledger.lines import Line
 from sigma_mem.serve.calls import Context
-from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.failures import RefusedError
+from sigma_mem.serve.failures import RefusedError, refusal
+from sigma_mem.serve.gateway import protocol as p
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations, KeptItems, Signals, Trail
-from sigma_mem.serve.gateway.message import Body
-from sigma_mem.serve.gateway.protocol import (
-    ASK,
-    ROUTE,
-    VIRTUAL,
-    VOTE,
-    Request,
-    Stamp,
-    bad_request,
-    headers_of,
-)
-from sigma_mem.serve.gateway.turn import (
-    CHAT,
-    MESSAGES,
-    RESPONSES,
-    AnswerStream,
-    Calls,
-    EventResponse,
-    Turn,
-    Whole,
-    events_when_there,
-    json_response,
-    passed_on,
-)
-from sigma_mem.serve.gateway.upstream import Pool, Sent, UpstreamError, price_of
-from sigma_mem.serve.memories import ServedMemory
+from sigma_mem.serve.gateway.messages import MESSAGES
+from sigma_mem.serve.gateway.protocol import Body, Request, bad_request
+from sigma_mem.serve.gateway.responses import RESPONSES
+from sigma_mem.serve.gateway.upstream import Calls, EventStream, Pool, Sent, UpstreamError, price_of
+from sigma_mem.serve.memories import ServedMemory, Unrecorded
 from sigma_mem.session import SigmaMem
+from sigma_mem.session.checks import NewRef
 from sigma_mem.session.judgement import Judge
-from sigma_mem.session.panel import Panel
+
+# ---- one request
+
+
+Whole = tuple[Body, Mapping[str, str]]  # an answer under our names, and the headers that go with it
+
+
+class Turn:
+    """One request that the memory decides.
+
+    Candidates are peers of the memory that are upstreams, allowed by the request, can take it without a loss,
+    and work.
+    """
+
+    def __init__(self, context: Context, calls: Calls, memory: ServedMemory, peers: tuple[str, ...]) -> None:
+        self.id = p.new_id(calls.request.protocol.prefix)  # of the response; the `ref` of the decision
+        self.request, self.calls, self.memory = calls.request, calls, memory
+        self.question = calls.request.question()
+        self.peers = peers
+        self.candidates: list[str] = []
+        self._memories, self._metrics = context.memories, context.metrics
+        self._epoch = context.memories.store.epoch(memory.namespace)
+        self._saving: asyncio.Future[Any] | None = None
+        self._lines: tuple[Line[LineBody], ...] = ()  # of a decision that the store could not take
+        self._waiting: Unrecorded | None = None
+        self.on_settled: Callable[[str, str, int | None], None] = lambda response, peer, tokens: None
+        self.after, self.topic = calls.request.options.after, calls.request.options.topic
+        self.held = ""  # what held the conversation on its peer
+        self.kept = calls.request.body.get("store") is not False  # by an upstream that keeps responses
+        calls.wants_text = memory.mem.keep_text
+
+    async def find_candidates(self) -> None:
+        """Find out who can be asked; RefusedError if nobody can."""
+        pool, among = self.calls.pool, self.request.options.among
+        known = list(filter(pool.peers.__contains__, self.peers))
+        if not known:
+            raise bad_request(f"no upstream is a peer of {self.memory.namespace!r}; add them to it first")
+        if among is not None:
+            if unknown := sorted(set(among) - set(known)):
+                raise bad_request(f"among names {unknown[0]!r}; expected some of {known}")
+            known = [peer for peer in known if peer in among]
+        self.candidates = pool.usable(await self.calls.able(known))
+
+    def join(self, response: str | None) -> None:
+        """Make the request part of an earlier response's event, whose topic it has then."""
+        self.after, self.topic = response, None
+
+    async def peer_of(self, response: str) -> str | None:
+        """The peer that gave an earlier response, by the ledger, if it can still be asked."""
+        try:
+            decision = await self.memory.slow(lambda mem: mem.decision(response))
+        except UnknownDecisionError:
+            return None
+        except StoreError as error:
+            await self.memory.lose(error)
+            return None
+        peer = decision.served or decision.peer
+        return peer if peer in self.candidates else None
+
+    async def decide(self, verb: Callable[..., Decision], slow: bool = False, **asked: Any) -> Decision:
+        """Have the memory route or vote; without the store, from the state in memory.
+
+        `settle` then reports that. It takes the ledger to find an earlier event (`after`), so that without
+        the store there is none.
+        """
+        store, namespace = self._memories.store, self.memory.namespace
+
+        def made(mem: SigmaMem) -> Decision:
+            self._epoch = store.epoch(namespace)
+            after = None if mem.journal.suspended else self.after
+            return verb(mem, self.question, topic=self.topic, after=after, ref=NewRef(self.id), **asked)
+
+        try:
+            return await self.memory.from_state(made, slow)
+        except UnrecordedError as error:
+            await self.memory.lose(error)
+            self._lines, decision = error.lines, error.decision
+            return cast(Decision, decision)
+
+    def start_saving(self) -> asyncio.Future[Any]:
+        """Have the disk written from now on, while an upstream is called; not if the store is away."""
+        if self._lines:
+            return asyncio.get_running_loop().create_future()
+        self._saving = asyncio.ensure_future(self._memories.flush(self.memory.namespace))
+        # If nobody answers, nobody asks how it ended; asyncio would complain.
+        self._saving.add_done_callback(lambda saving: saving.cancelled() or saving.exception())
+        return self._saving
+
+    async def settle(self, decision: Decision, peer: str) -> Body:
+        """Record who served, if that is not who was chosen, and its cost; returns the response's summary.
+
+        Returns once decision and peer are on disk. The cost is written behind: until then the ledger has the
+        one that was expected. If the store is away, both wait for it, and the summary says so.
+        """
+        self._metrics.decided(decision.read)
+        unrecorded = await self._record(decision, peer)
+        self.on_settled(self.id, peer, self.calls.seen_tokens.get(peer))
+        confidence = decision.confidence if peer == decision.peer else decision.probs[peer]
+        self._metrics.confidence.observe(confidence)
+        failures = self.calls.failures
+        return {
+            "decision": decision.id,
+            "peer": peer,
+            "confidence": round(confidence, 6),
+            "attempts": self.calls.attempts,
+            "cost": self.calls.cost,
+            "failed": {name: error.reason for name, error in failures.items()} if failures else {},
+            "left_out": self.calls.left_out,
+            "held": self.held if peer == decision.peer else "",
+            **({"unrecorded": unrecorded} if unrecorded else {}),
+        }
+
+    async def _record(self, decision: Decision, peer: str) -> str:
+        """Return once decision and peer are on disk; if the store is away, say what becomes of them."""
+        if not self._lines:
+            try:
+                if peer != decision.peer or peer in self.calls.costs or self.calls.texts.get(peer):
+                    await self.charge(decision, peer)
+                await (self.start_saving() if self._saving is None or peer != decision.peer else self._saving)
+                if self._memories.store.epoch(self.memory.namespace) == self._epoch:
+                    return ""
+                raise StoreError("the store had to drop what was just written; try again")
+            except (StoreError, UnknownDecisionError) as error:
+                dropped = self._memories.store.epoch(self.memory.namespace) != self._epoch
+                if isinstance(error, UnknownDecisionError) and not dropped:
+                    raise
+                await self.memory.lose(error if isinstance(error, StoreError) else StoreError(str(error)))
+                self._lines = self.memory.mem.newest_lines(decision.event)
+        self._waiting = Unrecorded(decision, self._lines, peer, self.calls.costs.get(peer))
+        return self.memory.keep(self._waiting)
+
+    async def charge(self, decision: Decision, peer: str) -> None:
+        """Record who served and, as far as they are known, what it cost and what a route was answered."""
+        cost, text = self.calls.costs.get(peer), None if decision.canons else self.calls.texts.get(peer)
+        if self._waiting is not None and self._waiting.waits:
+            self._waiting.cost = cost
+            return
+        await self.memory.quick(lambda mem: mem.served(decision, peer, cost=cost, answer=text, wait=False))
+
+    async def reply(self, decision: Decision, peer: str, answer: Body) -> Whole:
+        """The peer's answer under our id, once the decision is on disk."""
+        summary = await self.settle(decision, peer)
+        if len(self.calls.usages) > 1:  # what all that answered used together
+            answer = answer | {"usage": p.summed_usage(self.calls.usages)}
+        stamped = self.request.protocol.stamped(answer, p.Stamp(self.id, peer, summary, self.kept))
+        return stamped, p.headers_of(summary)
+
+
+# ---- all requests
 
 
 class Policy:
@@ -57,12 +189,13 @@ class Policy:
         self.pool = Pool(
             upstreams, self._called, lambda peer, cost: context.metrics.cost.labels(peer).inc(max(cost, 0.0))
         )
-        topics = [f"{ROUTE}:{topic.name}" for topic in context.config.topics]
-        self.models = [*VIRTUAL, *dict.fromkeys(topics), *self.pool.peers] if upstreams else []
+        topics = [f"{p.ROUTE}:{topic.name}" for topic in context.config.topics]
+        self.models = [*p.VIRTUAL, *dict.fromkeys(topics), *self.pool.peers] if upstreams else []
         self._broken: set[str] = set()
         for name in self.pool.peers:
             context.metrics.circuit_open.labels(name).set(False)
-        self._pricing = Pricing(upstreams)
+        self._priced = [upstream for upstream in upstreams if upstream.has_price]
+        self._told: dict[str, tuple[str, ...]] = {}  # the peers of each memory that was told their prices
         config = context.config
         self._modes = [topic for topic in config.topics if topic.mode]
         self._usual = config.usual or (upstreams[0].name if upstreams else "")
@@ -86,7 +219,7 @@ class Policy:
     async def answer(self, namespace: str, request: Request) -> Response:
         """The response to a request: by the peer that it names, or as the memory decides."""
         context, model = self._context, request.model
-        if model not in (*VIRTUAL, *self.pool.peers) or not self.models:
+        if model not in (*p.VIRTUAL, *self.pool.peers) or not self.models:
             raise unknown_model(model)
         holder = None
         if request.protocol is RESPONSES:
@@ -109,8 +242,8 @@ class Policy:
         turn.on_settled = partial(self._conversations.remember, trail)
         if context.config.signals:
             await self._signals.learn(memory, request, *self._conversations.answered(trail))
-        if self._pricing.priced:
-            await self._pricing.tell(memory, turn.peers)
+        if self._priced:
+            await self._tell_prices(memory, peers)
         explore = context.config.explore if request.options.explore is None else request.options.explore
         stays = None
         if request.in_loop or request.earlier or holder:
@@ -120,18 +253,35 @@ class Policy:
         known = self._conversations.find(trail) if stays is None else None
         if known is not None or request.in_loop is not None:
             explore = False
-        if known is not None and model == ROUTE:
+        if known is not None and model == p.ROUTE:
             stays = await self._peer_that_goes_on(known, turn)
         if known is not None and request.options.event == "conversation":
             turn.join(known.response)
-        if model == ROUTE or stays is not None:
+        if model == p.ROUTE or stays is not None:
             return await _by_route(turn, explore, stays)
-        if model == ASK and memory.is_away:  # every step of a panel is a line of the ledger
+        if model == p.ASK and memory.is_away:  # every step of a panel is a line of the ledger
             return await _by_route(turn, explore, None)
-        answer = _by_vote(turn, self._judges) if model == VOTE else _by_panel(turn, explore)
+        answer = _by_vote(turn, self._judges) if model == p.VOTE else _by_panel(turn, explore)
         if request.stream:
             return await events_when_there(answer, calls)
         return json_response(*await answer)
+
+    async def _tell_prices(self, memory: ServedMemory, peers: tuple[str, ...]) -> None:
+        """Tell a memory once what its peers cost; prices that the configuration leaves out stay."""
+
+        def set_prices(mem: SigmaMem) -> None:
+            for upstream in self._priced:
+                if upstream.name in mem.peers:
+                    prices = upstream.input_price / 1e6, upstream.output_price / 1e6
+                    mem.set_price(upstream.name, per_input_token=prices[0], per_output_token=prices[1])
+
+        if self._told.get(memory.namespace) != peers and not memory.is_away:
+            try:
+                await memory.slow(set_prices)
+            except StoreError as error:
+                await memory.lose(error)
+                return
+            self._told[memory.namespace] = peers
 
     def _mode(self, topic: str | list[str] | None) -> tuple[str, str]:
         """The mode of a request with these topics, and the peer that serves if it names none."""
@@ -194,12 +344,12 @@ class Policy:
         speak = [name for name, peer in self.pool.peers.items() if MESSAGES.name in peer.settings.protocols]
         named = [request.model] if request.model in self.pool.peers else self.pool.usable(speak)
         found = [name for name in named if name in speak]
-        if request.model not in (*VIRTUAL, *self.pool.peers) or not found:
+        if request.model not in (*p.VIRTUAL, *self.pool.peers) or not found:
             raise unknown_model(request.model, " whose upstream counts tokens of messages")
         await self.require_peer(namespace, found[0])
         sent = Sent(MESSAGES, request.body, {**request.headers, **request.trace})
         counted = await self._passed(found[0], "messages/count_tokens", sent, _check_count)
-        return json_response(counted, headers_of({"peer": found[0]}))
+        return json_response(counted, p.headers_of({"peer": found[0]}))
 
     async def embed(self, namespace: str, model: str, body: Body, trace: Mapping[str, str]) -> Response:
         """The response to a request for embeddings, which passes through to the peer that it names."""
@@ -210,7 +360,7 @@ class Policy:
         usage = CHAT.usage(found)
         cost = 0.0 if usage is None else price_of(self.pool.peers[model].settings, usage)
         self.pool.paid(model, cost)
-        headers = headers_of({"peer": model, "attempts": 1, "cost": cost})
+        headers = p.headers_of({"peer": model, "attempts": 1, "cost": cost})
         return json_response({**found, "model": model}, headers)
 
     async def _passed(self, name: str, path: str, sent: Sent, check: Callable[[Body], None]) -> Body:
@@ -256,24 +406,124 @@ def best_first(names: Sequence[str], probs: Mapping[str, float], first: str | No
     return order
 
 
+# ---- delivery
+
+
+_COMMENT = b": the peers are being asked\n\n"  # clients and proxies see that the connection lives
+_EVERY = 1.0  # seconds between comments
+
+
+async def passed_on(
+    calls: Calls, stream: EventStream, stamp: p.Stamp, charge: Callable[[], Awaitable[None]] | None = None
+) -> AsyncIterator[bytes]:
+    """The peer's events under our names; an error in the middle is an event too."""
+    request, protocol, summary = calls.request, calls.request.protocol, stamp.summary
+    bare, said = replace(stamp, summary=None), stamp
+    try:
+        async for event in calls.events(stream):
+            if protocol.is_for_us(event, request):
+                continue
+            if said is bare and summary is not None and protocol.usage(event) is not None:
+                said = replace(stamp, summary=summary | {"cost": calls.cost})
+            yield protocol.event(protocol.stamped_event(event, said))
+            said = bare
+    except UpstreamError as error:
+        failure = protocol.failure(f"the answer broke off: {error}", "upstream_broke_off", 502)
+        yield protocol.event(failure)
+        return
+    if charge is not None and (calls.costs or calls.texts):
+        # The answer is whole. The ledger keeps the cost that was expected, if it has the decision at all.
+        with suppress(StoreError, UnknownDecisionError):
+            await charge()
+    yield protocol.last
+
+
+async def events_when_there(answer: Coroutine[Any, Any, Whole], calls: Calls) -> Response:
+    """A whole answer as a stream: comments while it is waited for, then all of it.
+
+    A failure before the first comment has its own status; after it, it is an event.
+    """
+    task = asyncio.create_task(answer)
+
+    async def stop() -> None:
+        task.cancel()
+
+    try:
+        await asyncio.wait((task,), timeout=_EVERY)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    headers = task.result()[1] if task.done() else {}
+    return EventResponse(_awaited(task, calls.request), headers, stop, calls.seconds_left())
+
+
+async def _awaited(task: asyncio.Task[Whole], request: Request) -> AsyncIterator[bytes]:
+    protocol = request.protocol
+    while not task.done():
+        yield _COMMENT
+        await asyncio.wait((task,), timeout=_EVERY)
+    try:
+        body, _ = task.result()
+    except SigmaMemError as error:
+        status, found, _ = refusal(error)
+        yield protocol.event(protocol.failure(str(error), found["error"]["code"], status))
+        return
+    for event in protocol.events(body):
+        if not protocol.is_for_us(event, request):
+            yield protocol.event(event)
+    yield protocol.last
+
+
+def json_response(body: object, headers: Mapping[str, str]) -> Response:
+    """A JSON body."""
+    return Response(p.encode_json(body), headers=dict(headers), media_type="application/json")
+
+
+class EventResponse(StreamingResponse):
+    """Server-sent events; whatever happens to the client, their origin is closed.
+
+    A client that has not read all of them when the time is over is left.
+    """
+
+    def __init__(
+        self,
+        events: AsyncIterator[bytes],
+        headers: Mapping[str, str],
+        close: Callable[[], Awaitable[None]],
+        seconds: float,
+    ) -> None:
+        unbuffered = {"x-accel-buffering": "no"}  # a proxy in between passes chunks on as they come
+        super().__init__(events, headers={**headers, **unbuffered}, media_type="text/event-stream")
+        self._close, self._seconds = close, seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events, then close."""
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds + _EVERY):
+                    await super().__call__(scope, receive, send)
+        finally:
+            await self._close()
+
+
 # ---- one peer
 
 
 async def _by_name(calls: Calls, peer: str) -> Response:
     """Pass a request through to the peer that it names: nothing is decided and nothing is recorded."""
     await calls.able([peer])
-    request, stamp = calls.request, Stamp(None, peer)
+    request, stamp = calls.request, p.Stamp(None, peer)
     try:
         if request.stream:
             stream = await calls.stream(peer)
-            headers = headers_of({"peer": peer, "attempts": calls.attempts})
+            headers = p.headers_of({"peer": peer, "attempts": calls.attempts})
             return EventResponse(
                 passed_on(calls, stream, stamp), headers, stream.aclose, calls.seconds_left()
             )
         answer = await calls.complete(peer)
     except UpstreamError as error:
         raise error.refused() from error
-    headers = headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
+    headers = p.headers_of({"peer": peer, "attempts": calls.attempts, "cost": calls.cost})
     return json_response(request.protocol.stamped(answer, stamp), headers)
 
 
@@ -303,19 +553,19 @@ async def _by_route(turn: Turn, explore: bool, stays: str | None, observe: str =
     raise calls.nobody()
 
 
-async def _routed_stream(turn: Turn, decision: Decision, stream: AnswerStream) -> Response:
+async def _routed_stream(turn: Turn, decision: Decision, stream: EventStream) -> Response:
     """A routed stream, once the decision is on disk; its cost is known only at its end."""
     try:
-        summary = await turn.settle(decision, stream.peer)
+        summary = await turn.settle(decision, stream.peer.name)
     except BaseException:
         await stream.aclose()
         raise
     stamp, charge = (
-        Stamp(turn.id, stream.peer, summary, turn.kept),
-        partial(turn.charge, decision, stream.peer),
+        p.Stamp(turn.id, stream.peer.name, summary, turn.kept),
+        partial(turn.charge, decision, stream.peer.name),
     )
     events = passed_on(turn.calls, stream, stamp, charge)
-    headers = headers_of(summary, without="cost")
+    headers = p.headers_of(summary, without="cost")
     return EventResponse(events, headers, stream.aclose, turn.calls.seconds_left())
 
 
@@ -405,7 +655,7 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
         completion, answer = await _completed(calls, peer), None
         if completion is not None:
             completions[peer], answer = completion, turn.request.protocol.answer(completion)
-        await turn.memory.slow(partial(_add, panel, peer, answer))
+        await turn.memory.slow(lambda mem: panel.add(peer, answer))  # noqa: B023
     if not completions:
         raise calls.nobody()
     decision = panel.decision
@@ -414,38 +664,7 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
     return await turn.reply(decision, served, completions[served])
 
 
-def _add(panel: Panel, peer: str, answer: Answer | str | None, mem: SigmaMem) -> bool:
-    return panel.add(peer, answer)
-
-
 # ---- costs
-
-
-class Pricing:
-    """Tells a memory what its peers cost, once; prices that the configuration leaves out stay."""
-
-    def __init__(self, upstreams: Iterable[Upstream]) -> None:
-        self.priced = [upstream for upstream in upstreams if upstream.has_price]
-        self._told: dict[str, tuple[str, ...]] = {}
-
-    async def tell(self, memory: ServedMemory, peers: tuple[str, ...]) -> None:
-        """Set the prices of this memory's peers, unless that was done for the same pool."""
-        if self._told.get(memory.namespace) != peers and not memory.is_away:
-            try:
-                await memory.slow(self._set_prices)
-            except StoreError as error:
-                await memory.lose(error)
-                return
-            self._told[memory.namespace] = peers
-
-    def _set_prices(self, mem: SigmaMem) -> None:
-        for upstream in self.priced:
-            if upstream.name in mem.peers:
-                mem.set_price(
-                    upstream.name,
-                    per_input_token=upstream.input_price / 1e6,
-                    per_output_token=upstream.output_price / 1e6,
-                )
 
 
 def expected_costs(mem: SigmaMem, question: str) -> dict[str, float]:

@@ -7,25 +7,27 @@ from dataclasses import replace
 from itertools import count as numbers
 from typing import Any, ClassVar
 
-from sigma_mem.serve.gateway import message as m
-from sigma_mem.serve.gateway.message import Body, Lose, mapping
+from sigma_mem.serve.gateway import protocol as p
 from sigma_mem.serve.gateway.protocol import (
+    Body,
     EventReader,
     EventWriter,
     Fitting,
+    Lose,
     Protocol,
     Request,
     Stamp,
     bad_request,
     kind_of,
+    mapping,
 )
 
 _OURS = re.compile(r"(resp_[0-9a-f]{24})(?:--(.+))?\Z")  # our id, and the upstream's behind it if it keeps it
-_ECHOED = m.names(
+_ECHOED = p.names(
     "instructions max_output_tokens metadata previous_response_id reasoning temperature text top_p user"
 )
 _ENDS = ("response.completed", "response.incomplete")
-_CUT: dict[str, m.Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
+_CUT: dict[str, p.Stop] = {"max_output_tokens": "length", "content_filter": "refusal"}
 
 
 # ---- streams
@@ -37,20 +39,20 @@ class _ResponsesReader(EventReader):
         self._calls: dict[object, int] = {}  # by the index of an item
         self._argued: set[object] = set()
 
-    def feed(self, event: Body) -> Iterator[m.Delta]:
+    def feed(self, event: Body) -> Iterator[p.Delta]:
         at, item = event.get("output_index"), mapping(event.get("item"))
         match event["type"]:
             case "response.output_text.delta" | "response.refusal.delta":
-                yield m.Text(str(event.get("delta", "")))
+                yield p.Text(str(event.get("delta", "")))
             case "response.output_item.added" if item.get("type") == "function_call":
                 self._calls[at] = len(self._calls)
                 call = _call(item)
-                yield m.CallDelta(self._calls[at], call.id, call.name, "")
+                yield p.CallDelta(self._calls[at], call.id, call.name, "")
             case "response.function_call_arguments.delta" if at in self._calls:
                 self._argued.add(at)
-                yield m.CallDelta(self._calls[at], "", "", str(event.get("delta", "")))
+                yield p.CallDelta(self._calls[at], "", "", str(event.get("delta", "")))
             case "response.output_item.done" if at in self._calls and at not in self._argued:
-                yield m.CallDelta(self._calls[at], "", "", _call(item).arguments)
+                yield p.CallDelta(self._calls[at], "", "", _call(item).arguments)
             case "response.completed" | "response.incomplete":
                 ended = self.protocol.reply(event["response"])
                 self.stop, self.usage = ended.stop, ended.usage
@@ -93,27 +95,27 @@ class _ResponsesWriter(EventWriter):
             yield self._arguments(item.get("arguments", ""))
         yield from self._close(item)
 
-    def write(self, delta: m.Delta) -> Iterator[Body]:
+    def write(self, delta: p.Delta) -> Iterator[Body]:
         """The events that say this."""
         if not self._began:
             yield from self.begin()
         match delta:
-            case m.Text(text):
+            case p.Text(text):
                 if text and (self._item is None or self._item["type"] != "message"):
                     yield from self._close()
                     yield from self._open(_message_item("") | {"status": "in_progress", "content": []})
                 if text:
                     yield from self._text(text)
-            case m.CallDelta(index, id, name, arguments):
+            case p.CallDelta(index, id, name, arguments):
                 if index < self._call:
                     raise ValueError("calls of tools that are mixed with each other")
                 if index > self._call:
                     self._call = index
                     yield from self._close()
-                    yield from self._open(_call_item(m.Call(id, name, "")) | {"status": "in_progress"})
+                    yield from self._open(_call_item(p.Call(id, name, "")) | {"status": "in_progress"})
                 if arguments:
                     yield self._arguments(arguments)
-            case m.End(stop, usage):
+            case p.End(stop, usage):
                 yield from self._close()
                 ended = _ended(self.begun, self._output, stop, usage)
                 yield self.event(ended["status"], response=ended)
@@ -163,12 +165,12 @@ class _ResponsesWriter(EventWriter):
 # ---- the protocol
 
 
-class Responses(Protocol):
+class _Responses(Protocol):
     """``POST /v1/responses``."""
 
     name, path, prefix, turns = "responses", "responses", "resp_", "input"
     answers, holder = "output", "response"
-    known = m.names("input instructions tools tool_choice include truncation")
+    known = p.names("input instructions tools tool_choice include truncation")
     fields: ClassVar = {
         "parallel": "parallel_tool_calls",
         "max_tokens": "max_output_tokens",
@@ -181,7 +183,6 @@ class Responses(Protocol):
     reader, writer = _ResponsesReader, _ResponsesWriter
 
     def items(self, body: Body) -> list[Any]:
-        """The items of the input; a text is the user's."""
         given = body.get("input")
         if isinstance(given, str) and given:
             return [{"role": "user", "content": given}]
@@ -194,7 +195,6 @@ class Responses(Protocol):
         return given
 
     def read(self, body: Body, headers: Mapping[str, str], fitting: Fitting | None = None) -> Request:
-        """With the upstream's own id of the response that a request goes on from, if it is ours."""
         request = super().read(body, headers, fitting)
         found = _OURS.match(str(body.get("previous_response_id")))
         if found is None:
@@ -206,8 +206,7 @@ class Responses(Protocol):
             )
         return replace(request, earlier=found[1], body=request.body | {"previous_response_id": found[2]})
 
-    def prompt(self, body: Body, lose: Lose) -> m.ModelRequest:
-        """Read a request."""
+    def prompt(self, body: Body, lose: Lose) -> p.ModelRequest:
         reasoning = mapping(body.get("reasoning"))
         if reasoning.get("summary") == "auto":  # if the peer has one
             body = body | {"reasoning": reasoning | {"summary": None}}
@@ -223,8 +222,8 @@ class Responses(Protocol):
         if found["format"] and found["format"]["type"] == "text":
             found["format"] = None
         instructions = body.get("instructions")
-        first = (m.Message("system", (m.Text(instructions),)),) if instructions else ()
-        return m.ModelRequest(
+        first = (p.Message("system", (p.Text(instructions),)),) if instructions else ()
+        return p.ModelRequest(
             (*first, *_turns(self.items(body), lose)),
             self.tools(body, lose),
             "named" if isinstance(choice, dict) else choice,
@@ -232,8 +231,7 @@ class Responses(Protocol):
             **found,
         )
 
-    def request(self, prompt: m.ModelRequest, lose: Lose) -> Body:
-        """Write a request; the upstream need not keep it, since the client cannot ask for it."""
+    def request(self, prompt: p.ModelRequest, lose: Lose) -> Body:
         named = {"type": "function", "name": prompt.named}
         body = {
             "input": [item for message in prompt.messages for item in _items(message)],
@@ -244,55 +242,47 @@ class Responses(Protocol):
         return self.with_plain_fields(body, prompt, lose)
 
     def with_system(self, body: Body, system: str) -> Body:
-        """As the beginning of the instructions."""
         said = [system, body["instructions"]] if body.get("instructions") else [system]
         return body | {"instructions": "\n\n".join(said)}
 
     def check(self, body: Body) -> None:
-        """Refuse what is no answer, a failed one included."""
         super().check(body)
         if body.get("status") in ("failed", "cancelled", "queued", "in_progress"):
             raise ValueError(f"a response that is {body['status']}")
 
-    def reply(self, body: Body) -> m.ModelReply:
-        """Read a response; what the model thought is not part of its answer."""
-        parts: list[m.Text | m.Call] = []
-        stop: m.Stop = "end"
+    def reply(self, body: Body) -> p.ModelReply:
+        parts: list[p.Text | p.Call] = []
+        stop: p.Stop = "end"
         for item in map(mapping, body["output"]):
             if item.get("type") == "function_call":
                 parts.append(_call(item))
                 stop = "tool"
             for part in map(mapping, item.get("content") or () if item.get("type") == "message" else ()):
                 said = part.get("text") or part.get("refusal")
-                parts += [m.Text(said)] if isinstance(said, str) else []
+                parts += [p.Text(said)] if isinstance(said, str) else []
                 stop = "refusal" if part.get("type") == "refusal" else stop
         reason = mapping(body.get("incomplete_details")).get("reason")
-        return m.ModelReply(tuple(parts), _CUT.get(str(reason), stop), self.usage(body))
+        return p.ModelReply(tuple(parts), _CUT.get(str(reason), stop), self.usage(body))
 
-    def response(self, reply: m.ModelReply, request: Body) -> Body:
-        """Write a response."""
-        output: list[Body] = [_call_item(part) for part in reply.parts if isinstance(part, m.Call)]
-        if text := m.text_of(reply.parts):
+    def response(self, reply: p.ModelReply, request: Body) -> Body:
+        output: list[Body] = [_call_item(part) for part in reply.parts if isinstance(part, p.Call)]
+        if text := p.text_of(reply.parts):
             output = [_message_item(text), *output]
         return _ended(_response(request), output, reply.stop, reply.usage)
 
     def stamped(self, body: Body, stamp: Stamp) -> Body:
-        """Under the gateway's m.names; if the upstream keeps the response, its own id is behind ours."""
         named = super().stamped(body, stamp)
         if stamp.id is not None and stamp.kept and body.get("store") is not False:
             named["id"] = f"{stamp.id}--{body['id']}"
         return named
 
-    def usage(self, body: Body) -> m.Usage | None:
-        """Of a response or an event."""
-        return m.usage_in(mapping(body.get("response")).get("usage") or body.get("usage"), "input", "output")
+    def usage(self, body: Body) -> p.Usage | None:
+        return p.usage_in(mapping(body.get("response")).get("usage") or body.get("usage"), "input", "output")
 
     def is_last(self, event: Body) -> bool:
-        """Whether the response is whole."""
         return kind_of(event, "response.failed") in _ENDS
 
     def events(self, body: Body) -> Iterator[Body]:
-        """Every item at once, and the whole response."""
         writer = _ResponsesWriter({})
         writer.begun = {**body, "status": "in_progress", "output": []}
         yield from writer.begin()
@@ -301,7 +291,6 @@ class Responses(Protocol):
         yield writer.event(str(body.get("status", "completed")), response=body)
 
     def failure(self, message: str, code: str, status: int) -> Body:
-        """The event of a response that failed."""
         failed = {"status": "failed", "error": {"code": "server_error", "message": message}}
         return {"type": "response.failed", "sequence_number": 0, "response": _response({}) | failed}
 
@@ -309,18 +298,18 @@ class Responses(Protocol):
 # ---- items
 
 
-def _turns(items: Iterable[Any], lose: Lose) -> Iterator[m.Message]:
+def _turns(items: Iterable[Any], lose: Lose) -> Iterator[p.Message]:
     """Items as turns: what the model said and called in a row is one, and so are the results of its calls."""
-    role, parts = "", list[m.Part]()
+    role, parts = "", list[p.Part]()
     for item in items:
         kind = item.get("type") or "message"
         match kind:
             case "message":
-                whose, said = item["role"], list[m.Part](_parts(item["content"], lose))
+                whose, said = item["role"], list[p.Part](_parts(item["content"], lose))
             case "function_call":
                 whose, said = "assistant", [_call(item)]
             case "function_call_output":
-                whose, said = "results", [m.Result(item["call_id"], tuple(_parts(item["output"], lose)))]
+                whose, said = "results", [p.Result(item["call_id"], tuple(_parts(item["output"], lose)))]
             case other:
                 lose("reasoning" if other == "reasoning" else f"input.{other}")
                 continue
@@ -328,56 +317,56 @@ def _turns(items: Iterable[Any], lose: Lose) -> Iterator[m.Message]:
             parts += said
             continue
         if parts:
-            yield m.Message("user" if role == "results" else role, tuple(parts))
+            yield p.Message("user" if role == "results" else role, tuple(parts))
         role, parts = whose, said
     if parts:
-        yield m.Message("user" if role == "results" else role, tuple(parts))
+        yield p.Message("user" if role == "results" else role, tuple(parts))
 
 
-def _parts(content: Any, lose: Lose) -> Iterator[m.Text | m.Image]:
-    for part in m.blocks_in(content):
+def _parts(content: Any, lose: Lose) -> Iterator[p.Text | p.Image]:
+    for part in p.blocks_in(content):
         match part["type"]:
             case "input_text" | "output_text" | "text":
                 if part.get("annotations"):
                     lose("input.annotations")
-                yield m.Text(part["text"])
+                yield p.Text(part["text"])
             case "refusal":
-                yield m.Text(part["refusal"])
+                yield p.Text(part["refusal"])
             case "input_image" if part.get("image_url"):
-                yield m.Image(part["image_url"], part.get("detail") or "auto")
+                yield p.Image(part["image_url"], part.get("detail") or "auto")
             case other:
                 lose(f"input.{other}")
 
 
-def _call(item: Body) -> m.Call:
-    return m.Call(str(item.get("call_id")), str(item.get("name")), str(item.get("arguments", "")))
+def _call(item: Body) -> p.Call:
+    return p.Call(str(item.get("call_id")), str(item.get("name")), str(item.get("arguments", "")))
 
 
-def _written_tool(tool: m.Tool) -> Body:
+def _written_tool(tool: p.Tool) -> Body:
     strict = bool(tool.strict)  # true by default here, and false in other protocols
-    return {"type": "function", **m.written_tool(tool, "parameters"), "strict": strict}
+    return {"type": "function", **p.written_tool(tool, "parameters"), "strict": strict}
 
 
-def _items(message: m.Message) -> Iterator[Body]:
+def _items(message: p.Message) -> Iterator[Body]:
     """The items that say what one turn says, in its order."""
-    said: list[m.Text | m.Image] = []
+    said: list[p.Text | p.Image] = []
     for part in (*message.parts, None):
-        if isinstance(part, m.Text | m.Image):
+        if isinstance(part, p.Text | p.Image):
             said.append(part)
             continue
         if said:
             yield {"type": "message", "role": message.role, "content": _content(said, message.role)}
             said = []
-        if isinstance(part, m.Call):
+        if isinstance(part, p.Call):
             call = {"call_id": part.id, "name": part.name, "arguments": part.arguments}
             yield {"type": "function_call", **call}
-        elif isinstance(part, m.Result):
-            given = [m.Text(m.FAILED), *part.parts] if part.failed else list(part.parts)
+        elif isinstance(part, p.Result):
+            given = [p.Text(p.FAILED), *part.parts] if part.failed else list(part.parts)
             yield {"type": "function_call_output", "call_id": part.id, "output": _content(given, "user")}
 
 
-def _content(parts: Collection[m.Part], role: str) -> Any:
-    return m.content_of(
+def _content(parts: Collection[p.Part], role: str) -> Any:
+    return p.content_of(
         parts,
         "output_text" if role == "assistant" else "input_text",
         lambda image: {"type": "input_image", "image_url": image.url, "detail": image.detail},
@@ -390,7 +379,7 @@ def _content(parts: Collection[m.Part], role: str) -> Any:
 def _response(request: Body) -> Body:
     """A response in which nothing was said yet."""
     return {
-        "id": m.new_id("resp_"),
+        "id": p.new_id("resp_"),
         "object": "response",
         "created_at": int(time.time()),
         "status": "in_progress",
@@ -407,25 +396,28 @@ def _response(request: Body) -> Body:
     }
 
 
-def _ended(response: Body, output: list[Body], stop: m.Stop, usage: m.Usage | None) -> Body:
+def _ended(response: Body, output: list[Body], stop: p.Stop, usage: p.Usage | None) -> Body:
     reason = next((reason for reason, cut in _CUT.items() if cut == stop), None)
     return response | {
         "status": "completed" if reason is None else "incomplete",
         "incomplete_details": None if reason is None else {"reason": reason},
         "output": output,
-        "usage": usage and m.written_usage(usage, "input", "output"),
+        "usage": usage and p.written_usage(usage, "input", "output"),
     }
 
 
 def _message_item(text: str) -> Body:
     said = {"status": "completed", "content": [_text_part(text)]}
-    return {"id": m.new_id("msg_"), "type": "message", "role": "assistant", **said}
+    return {"id": p.new_id("msg_"), "type": "message", "role": "assistant", **said}
 
 
 def _text_part(text: str) -> Body:
     return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
 
 
-def _call_item(call: m.Call) -> Body:
+def _call_item(call: p.Call) -> Body:
     said = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
-    return {"id": m.new_id("fc_"), "type": "function_call", "status": "completed", **said}
+    return {"id": p.new_id("fc_"), "type": "function_call", "status": "completed", **said}
+
+
+RESPONSES = _Responses()

@@ -12,21 +12,13 @@ from starlette.responses import Response
 
 from sigma_mem.serve.calls import Context, id_of_caller
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.message import Body
+from sigma_mem.serve.gateway import protocol as p
+from sigma_mem.serve.gateway.chat import CHAT
+from sigma_mem.serve.gateway.messages import MESSAGES
 from sigma_mem.serve.gateway.policy import Policy, unknown_model
-from sigma_mem.serve.gateway.protocol import (
-    VIRTUAL,
-    Name,
-    Options,
-    Protocol,
-    model_of,
-    options_in,
-    own_id,
-    read_json,
-    trace_of,
-)
+from sigma_mem.serve.gateway.protocol import Body, Options, Protocol
 from sigma_mem.serve.gateway.protocol import Request as GatewayRequest
-from sigma_mem.serve.gateway.turn import CHAT, MESSAGES, RESPONSES
+from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.guard import namespace_for, needs, principal_of
 from sigma_mem.serve.keys import Principal
 from sigma_mem.serve.memories import ServedMemory
@@ -54,7 +46,7 @@ def router(context: Context) -> APIRouter:
 
             headers = {**request.headers, "x-request-id": request.scope["sigma_mem.request"]}
             raw = await request.body()
-            asked = protocol.read(read_json(raw), headers, fitting if topics else None)
+            asked = protocol.read(p.read_json(raw), headers, fitting if topics else None)
             if len(raw) > _LONG:
                 await asyncio.sleep(0)
             namespace = namespace_for(request, asked.options.namespace, usual)
@@ -82,10 +74,10 @@ def router(context: Context) -> APIRouter:
     )
     @needs("write")
     async def create_embedding(request: Request) -> Response:
-        body = read_json(await request.body())
-        model, options = model_of(body), options_in(body.pop("sigma_mem", None))
+        body = p.read_json(await request.body())
+        model, options = p.model_of(body), p.options_in(body.pop("sigma_mem", None))
         namespace = namespace_for(request, options.namespace, usual)
-        trace = trace_of({**request.headers, "x-request-id": request.scope["sigma_mem.request"]})
+        trace = p.trace_of({**request.headers, "x-request-id": request.scope["sigma_mem.request"]})
         return await _while_wanted(request, policy.embed(namespace, model, body, trace))
 
     @routes.post("/v1/feedback", summary="Say how good a completion was, by its id.")
@@ -113,7 +105,7 @@ def router(context: Context) -> APIRouter:
     @routes.get("/v1/models/{model:path}", summary="One of them.")
     @needs("read")
     async def get_model(model: str) -> dict[str, Any]:
-        if model.partition(":")[0] not in VIRTUAL and model not in policy.models:
+        if model.partition(":")[0] not in p.VIRTUAL and model not in policy.models:
             raise unknown_model(model)
         return _model(model)
 
@@ -184,18 +176,18 @@ class ResponseFeedback(BaseModel):
         json_schema_extra={"examples": [{"id": "chatcmpl-5f2b8a9c0d1e2f3a4b5c6d7e", "score": 1.0}]},
     )
 
-    id: Name = Field(description="Of the response, or of the decision.")
+    id: p.Name = Field(description="Of the response, or of the decision.")
     score: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = Field(
         None, description="How good the answer that was served is: 0 is wrong, 1 is right."
     )
-    labels: Annotated[dict[Name, bool | int | float], Field(min_length=1, max_length=1000)] | None = Field(
+    labels: Annotated[dict[p.Name, bool | int | float], Field(min_length=1, max_length=1000)] | None = Field(
         None, description="Peer → true, false, or a number from -1 to 1."
     )
     comment: Annotated[str, StringConstraints(max_length=10_000)] | None = Field(
         None, description="For readers of the audit."
     )
     amend: bool = Field(False, description="Replace what the same key said before.")
-    namespace: Name | None = Field(None, description="Where the response was decided.")
+    namespace: p.Name | None = Field(None, description="Where the response was decided.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -213,7 +205,7 @@ async def record_feedback(
     said, or what came under the same idempotency key.
     """
     id = id_of_caller(who, idempotency_key)
-    response = own_id(given.id)
+    response = p.own_id(given.id)
     labels: dict[str, Any] = dict(given.labels or {})
     if given.score is not None:
         decision = await memory.slow(lambda mem: mem.decision(response))

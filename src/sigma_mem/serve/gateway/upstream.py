@@ -1,4 +1,4 @@
-"""Calling upstreams over HTTP: whole answers and streams, with timeouts, a size limit and a circuit for each.
+"""The calls made for a request, over HTTP: whole answers and streams, in time, bounded, a circuit for each.
 
 What an upstream says of a failure stays here. What it says of a request that it refuses is passed on, unless
 it quotes keys, addresses or headers.
@@ -17,8 +17,8 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -26,10 +26,14 @@ import aiohttp
 from opentelemetry.propagate import inject
 
 from sigma_mem.errors import SigmaMemError
+from sigma_mem.events import Answer
 from sigma_mem.serve.config import Upstream, is_no_servers
 from sigma_mem.serve.failures import RefusedError
-from sigma_mem.serve.gateway.message import Body, Usage, clean_unicode, decode_json, encode_json, mapping
-from sigma_mem.serve.gateway.protocol import Protocol
+from sigma_mem.serve.gateway import protocol as p
+from sigma_mem.serve.gateway.chat import CHAT
+from sigma_mem.serve.gateway.messages import MESSAGES
+from sigma_mem.serve.gateway.protocol import Body, Protocol, Request, bad_request, mapping
+from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.telemetry import model_span, note_usage
 
 _LARGEST_EVENT = 4 * 2**20  # bytes
@@ -89,14 +93,14 @@ def words_in(raw: bytes, secrets: Iterable[str]) -> str:
     ''
     """
     try:
-        found = decode_json(raw)
+        found = p.decode_json(raw)
     except ValueError:
         return ""
     error = found.get("error") if isinstance(found, dict) else None
     said = error.get("message") if isinstance(error, dict) else error or mapping(found).get("detail")
     if not isinstance(said, str) or _QUOTES.search(said) or any(secret in said for secret in secrets):
         return ""
-    return clean_unicode(" ".join(said.split())[:_LONGEST_WORDS])
+    return p.clean_unicode(" ".join(said.split())[:_LONGEST_WORDS])
 
 
 class UpstreamPeer:
@@ -211,7 +215,7 @@ class UpstreamPeer:
             headers[name] = f"Bearer {self._key}" if name == "authorization" else self._key
         return await self._session().post(
             f"{self._base}/{path}",
-            data=encode_json(sent.body),
+            data=p.encode_json(sent.body),
             headers=headers,
             timeout=self._timeout,
             allow_redirects=False,
@@ -254,7 +258,7 @@ async def _read(response: aiohttp.ClientResponse, name: str) -> bytes:
 def _object(raw: bytes | str, check: Callable[[Body], object], name: str) -> Body:
     """A JSON object that passes a check, as every answer and event is."""
     try:
-        found = decode_json(raw)
+        found = p.decode_json(raw)
     except ValueError:
         raise UpstreamError(name, "sent what is no JSON") from None
     try:
@@ -276,8 +280,8 @@ class EventStream:
     def __init__(
         self, peer: UpstreamPeer, response: aiohttp.ClientResponse, protocol: Protocol, ends: float
     ) -> None:
-        self.peer = peer
-        self._response, self._protocol, self._ends = response, protocol, ends
+        self.peer, self.protocol = peer, protocol
+        self._response, self._ends = response, ends
         self._events = self._read()
         self._first: Body | None = None
         self._waited: float | None = None
@@ -307,7 +311,7 @@ class EventStream:
 
         def check(event: Body) -> None:
             nonlocal finished
-            finished |= self._protocol.is_last(event)
+            finished |= self.protocol.is_last(event)
 
         async for part in self._response.content.iter_any():
             try:
@@ -450,7 +454,176 @@ class Circuit:
         return wait
 
 
-def price_of(upstream: Upstream, usage: Usage) -> float:
+def price_of(upstream: Upstream, usage: p.Usage) -> float:
     """What a call cost at the upstream's prices, which are those of a million tokens."""
     fresh = max(0, usage.input - usage.cached) * upstream.input_price
     return (fresh + usage.cached * upstream.cached + usage.output * upstream.output_price) / 1e6
+
+
+# ---- all calls for one request
+
+
+_ITEM = "response.output_item.done"  # the event that holds a whole item
+Keep = Callable[[str, object, bool], None]  # of a peer, an item, and whether it was translated
+_PROTOCOLS: dict[str, Protocol] = {each.name: each for each in (CHAT, MESSAGES, RESPONSES)}
+
+
+def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
+    """What an upstream is sent: the request as it is if it speaks its protocol, else in one that it speaks.
+
+    With it, what of the request would be lost although the upstream's configuration does not allow it.
+    """
+    protocol, body, lost = request.protocol, request.body, list[str]()
+    if protocol.name not in upstream.protocols:
+        protocol = _PROTOCOLS[upstream.protocols[0]]
+        try:
+            body = protocol.request(request.protocol.prompt(body, lost.append), lost.append)
+            allowed = lost if "*" in upstream.may_lose else upstream.may_lose
+            lost = [what for what in dict.fromkeys(lost) if what not in allowed]
+        except p.UNREADABLE:
+            lost = [f"what is no request of {request.protocol.name}"]
+    if upstream.system:
+        body = protocol.with_system(body, upstream.system)
+    if upstream.effort:
+        body = protocol.with_field(body, "effort", upstream.effort)
+    forwarded = request.headers if protocol is request.protocol else protocol.headers
+    headers = {**forwarded, **request.trace}
+    return Sent(protocol, {**body, **upstream.parameters, "model": upstream.model}, headers), lost
+
+
+class Calls:
+    """The calls made for one request; answers come back in the client's protocol. Mappings are by peer."""
+
+    def __init__(self, request: Request, pool: Pool, deadline: float, keep: Keep) -> None:
+        self.request, self.pool = request, pool
+        keeps = request.protocol is RESPONSES and request.body.get("store") is not False
+        self._keep = keep if keeps else None
+        self.attempts = 0
+        self.failures: dict[str, UpstreamError] = {}
+        self.left_out: dict[str, str] = {}  # what would have been lost of the request
+        self.costs: dict[str, float] = {}  # of answers of upstreams that have a price
+        self.cost = 0.0  # of all of them
+        self.seen_tokens: dict[str, int] = {}  # of the conversation, the peer's own answer included
+        self.wants_text, self.texts = False, dict[str, str]()
+        self.usages: list[object] = []  # as the answers report them
+        self._sent: dict[str, Sent] = {}
+        self._clock = asyncio.get_running_loop().time
+        self._ends = self._clock() + deadline
+
+    def seconds_left(self) -> float:
+        """Until the deadline."""
+        return max(0.0, self._ends - self._clock())
+
+    async def able(self, names: Iterable[str]) -> list[str]:
+        """The peers that can be sent the request without a loss; RefusedError if none can.
+
+        Of the others `left_out` says why. Other requests have their turn between two translations.
+        """
+        found = []
+        for name in names:
+            settings, lost = self.pool.peers[name].settings, list[str]()
+            if self.request.protocol.name not in settings.protocols:
+                self._sent[name], lost = sent_to(settings, self.request)
+                await asyncio.sleep(0)
+            if lost:
+                self.left_out[name] = f"would lose {', '.join(lost)}"
+            else:
+                found.append(name)
+        if not found:
+            why = "; ".join(f"{peer} {loss}" for peer, loss in self.left_out.items())
+            raise bad_request(
+                f"no peer can take this request: {why}; expected another, or may_lose in its settings"
+            )
+        return found
+
+    def _call(self, name: str) -> tuple[UpstreamPeer, Sent]:
+        """A peer to call now, and what it is sent."""
+        self.attempts += 1
+        peer = self.pool.peers[name]
+        return peer, self._sent.get(name) or sent_to(peer.settings, self.request)[0]
+
+    async def complete(self, name: str) -> Body:
+        """A peer's whole answer."""
+        (peer, sent), protocol = self._call(name), self.request.protocol
+        try:
+            body = {key: sent.body[key] for key in sent.body if key not in ("stream", "stream_options")}
+            whole = replace(sent, body=body)
+            answer = await peer.post(sent.protocol.path, whole, sent.protocol.check, self._ends)
+        except UpstreamError as error:
+            self.failures[name] = error
+            raise
+        self.spent(peer, sent.protocol.usage(answer))
+        if sent.protocol is not protocol:
+            answer = protocol.response(sent.protocol.reply(answer), self.request.body)
+        if self.wants_text and (said := protocol.answer(answer)) is not None:
+            self.texts[name] = said.text if isinstance(said, Answer) else said
+        for item in answer["output"] if self._keep is not None else ():
+            self._kept(name, {"type": _ITEM, "item": item}, sent.protocol)
+        self.usages.append(answer.get("usage"))
+        return answer
+
+    async def stream(self, name: str) -> EventStream:
+        """A peer's answer in events, once the first one is there."""
+        peer, sent = self._call(name)
+        translated = sent.protocol is not self.request.protocol
+        body = sent.protocol.streaming(sent.body, usage=translated or peer.has_price)
+        try:
+            return await peer.stream(replace(sent, body=body), self._ends)
+        except UpstreamError as error:
+            self.failures[name] = error
+            raise
+
+    async def events(self, stream: EventStream) -> AsyncIterator[Body]:
+        """A stream's events in the client's protocol; UpstreamError if it breaks off."""
+        usage, spoken, protocol, name = p.Usage(), stream.protocol, self.request.protocol, stream.peer.name
+        reader, writer = spoken.reader(spoken), protocol.writer(self.request.body)
+        async for event in stream:
+            if (more := spoken.usage(event)) is not None:
+                usage = usage.or_more(more)
+                self.spent(stream.peer, usage)
+            if spoken is protocol:
+                if self.wants_text:
+                    with suppress(*p.UNREADABLE):
+                        self._keep_texts(name, reader.feed(event))
+                yield self._kept(name, event, spoken)
+                continue
+            try:
+                deltas = list(reader.feed(event))
+                self._keep_texts(name, deltas)
+                for written in [each for delta in deltas for each in writer.write(delta)]:
+                    yield self._kept(name, written, spoken)
+            except p.UNREADABLE as error:
+                raise UpstreamError(name, "sent a stream that cannot be read") from error
+        if spoken is not protocol:
+            for written in writer.write(reader.end()):
+                yield self._kept(name, written, spoken)
+
+    def _keep_texts(self, name: str, deltas: Iterable[p.Delta]) -> None:
+        for delta in deltas:
+            if self.wants_text and isinstance(delta, p.Text):
+                self.texts[name] = self.texts.get(name, "") + p.clean_unicode(delta.text)
+
+    def _kept(self, peer: str, event: Body, spoken: Protocol) -> Body:
+        """An event; the item that it holds is kept, if the client may refer to it."""
+        if self._keep is not None and event.get("type") == _ITEM:
+            self._keep(peer, event.get("item"), spoken is not self.request.protocol)
+        return event
+
+    def spent(self, peer: UpstreamPeer, usage: p.Usage | None) -> None:
+        """A peer reported its usage."""
+        if usage is None:
+            return
+        self.seen_tokens[peer.name] = usage.input + usage.output
+        if peer.has_price:
+            cost = price_of(peer.settings, usage)
+            self.pool.paid(peer.name, cost - self.costs.get(peer.name, 0.0))
+            self.costs[peer.name] = cost
+            self.cost = math.fsum(self.costs.values())
+
+    def nobody(self) -> RefusedError:
+        """The response if nobody answered: 502, or the first refusal if all refused the request itself."""
+        errors = list(self.failures.values())
+        if errors and all(error.is_refusal for error in errors):
+            return errors[0].refused()
+        said = "; ".join(map(str, errors)) or "there was no time to ask anyone"
+        return RefusedError(502, "no_upstream_answered", f"no upstream answered: {said}")

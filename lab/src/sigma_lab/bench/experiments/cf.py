@@ -10,8 +10,7 @@ import numpy as np
 
 from sigma_lab.attack import Partner, counterfactual
 from sigma_lab.bench.center import BenchCenter, merged
-from sigma_lab.bench.league import DEFAULT, Setup, league, reference_row
-from sigma_lab.bench.processes import in_processes
+from sigma_lab.bench.league import DEFAULT, Setup, in_processes, league, reference_row
 from sigma_lab.bench.row import TableRow
 from sigma_lab.bench.table import (
     Rows,
@@ -171,12 +170,8 @@ def transfer_table(
     """Play the test stream cold, and (with the same peers) behind the one that was learned from.
 
     What can be carried over is φ, which knows no peer, and the memory itself if peers are the same.
-
-    Parameters
-    ----------
-    phis : mapping from a φ's name to (φ of the learning stream, φ of the test stream)
-    center
-        Its rows use the φ of its own steering, so they are the same for every φ.
+    ``phis`` has φ of the learning stream and of the test stream by the encoder's name; a center's rows use
+    the φ of its own steering, so they are the same for every φ.
     """
     starts: dict[str, Stream | None] = {"empty memory": None}
     if learn.peers == test.peers:

@@ -14,7 +14,7 @@ from sigma_lab.bench.forecast import Forecast
 from sigma_lab.bench.league import DEFAULT, Setup
 from sigma_lab.bench.play import MemoryPlayer, play
 from sigma_lab.bench.row import Present, has_answers, successes
-from sigma_lab.bench.table import Table, about
+from sigma_lab.bench.table import Table, about, rounded
 from sigma_lab.reveal import Share
 from sigma_mem.decide.read import NOBODY
 from sigma_mem.events import Event, FloatArray
@@ -34,15 +34,7 @@ def confidence_table(
     target: float = 0.9,
     setup: Setup = DEFAULT,
 ) -> Table:
-    """Play the stream by `vote` and by `decide`.
-
-    Parameters
-    ----------
-    share : float
-        Of the events that are labelled.
-    target : float
-        The `min_confidence` of every decision.
-    """
+    """Play the stream by `vote` and by `decide`, a share of it labelled; ``target`` is `min_confidence`."""
     verbs: tuple[Verb, ...] = ("vote", "decide") if has_answers(stream) else ("decide",)
     after, r = min(WARM_UP, len(stream) // 2), successes(stream.labels())
     claims: dict[str, dict[str, Any]] = {}
@@ -61,13 +53,7 @@ def confidence_table(
                 claims[name] = claim_values(forecasts[name], answered, target, setup.seed)
     return Table(
         title=f"Confidence: {stream.name}",
-        values={
-            **about(stream),
-            "share": share,
-            "min_confidence": target,
-            "after": after,
-            "claims": claims,
-        },
+        values={**about(stream), "share": share, "min_confidence": target, "after": after, "claims": claims},
         header=["claim", "confidence", "right", "ECE", "limit", "Brier", "AUC", f"answers at {target:g}",
                 "right of them", "in hindsight"],
         rows=[[name, *_cells(found)] for name, found in claims.items()],
@@ -101,7 +87,8 @@ def claim_values(
     }
     if answered is not None and answered.any():
         values["answers_right"] = float(forecast.right[answered].mean())
-    return {key: value if value is None else round(value, 6) for key, value in values.items()}
+    out: dict[str, float | None] = rounded(values)
+    return out
 
 
 def _cells(found: Mapping[str, Any]) -> list[str]:

@@ -19,8 +19,8 @@ from sigma_lab.bench.table import Table, about
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations
-from sigma_mem.serve.gateway.turn import CHAT
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 from sigma_mem.streams.stream import chance
@@ -52,14 +52,14 @@ def conversations(stream: Stream, seed: int) -> Iterator[list[Event]]:
 
 
 def upstreams_of(stream: Stream) -> tuple[Upstream, ...]:
-    """The peers with prices per million tokens that agree with their mean costs."""
+    """The peers with prices per million tokens that agree with their mean costs, cached tokens included."""
     costs = stream.costs()
     if not np.isfinite(costs).any(axis=0).all():
         raise InputError(f"stream {stream.name!r} has peers without costs; expected costs on its lines")
     tokens = float(np.mean([len(event.question) for event in stream])) / 4.0 + _OUTPUT * _ANSWER
     return tuple(
-        Upstream(f"peer-{i}", "http://127.0.0.1/v1", input_price=1e6 * cost / tokens)
-        for i, cost in enumerate(np.nanmean(costs, axis=0))
+        Upstream(f"peer-{i}", "http://127.0.0.1/v1", input_price=price, cached_price=_CACHED * price)
+        for i, price in enumerate(1e6 * np.nanmean(costs, axis=0) / tokens)
     )
 
 
@@ -107,14 +107,10 @@ def conversations_table(
     """Every turn on its own, kept unless a switch pays, and never switched."""
     upstreams = upstreams_of(stream)
     prices = [upstream.input_price for upstream in upstreams]
-    cached = tuple(
-        Upstream(x.name, x.base_url, input_price=x.input_price, cached_price=_CACHED * x.input_price)
-        for x in upstreams
-    )
     by_id = {event.id: phi for event, phi in zip(stream, phis, strict=True)}
     ways: dict[str, Conversations | None] = {"every turn on its own": None}
-    ways |= {f"kept, an answer worth {value:g}": Conversations(cached, value, 0.05) for value in values}
-    ways["never switched"] = Conversations(cached, 0.0, 1.0)
+    ways |= {f"kept, an answer worth {value:g}": Conversations(upstreams, value, 0.05) for value in values}
+    ways["never switched"] = Conversations(upstreams, 0.0, 1.0)
     found: dict[str, list[Played]] = {}
     for done, (name, keep) in enumerate(ways.items(), start=1):
         found[name] = [play_conversations(stream, by_id, keep, prices, seed) for seed in seeds]

@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_lab.bench.league import DEFAULT, Setup
+from sigma_lab.bench.rivals import ParetoBandit
 from sigma_lab.bench.row import successes
-from sigma_lab.bench.table import Table, about
+from sigma_lab.bench.table import Table, about, rounded
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.extras import require
 from sigma_mem.ledger.costs import Budget
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
 SIGMA, RIVAL, FIXED, ORACLE = "sigma-mem", "paretobandit", "best fixed peer", "oracle"
-_TOKENS = 600.0  # of a call: ParetoBandit's default, by which a price per call becomes one per token
 
 
 class Spent(NamedTuple):
@@ -65,24 +64,23 @@ def costs_table(
     """Play the stream under every budget (per event), in every order."""
     found = spent_by_budget(stream, phis, budgets, orders, rival, setup)
     names = list(next(iter(found.values())))
-    mean = {b: {name: _mean(rows[name]) for name in names} for b, rows in found.items()}
+    mean = {b: {name: Spent(*np.mean(of[name], axis=0).tolist()) for name in of} for b, of in found.items()}
     others = [name for name in (RIVAL, FIXED) if name in names]
+    above = {
+        o: [f"{100 * (of[SIGMA].accuracy - of[o].accuracy):+.2f}" for of in mean.values()] for o in others
+    }
     return Table(
         title=f"Costs: {stream.name}",
         values={
             **about(stream),
             "orders": list(orders),
-            "budgets": {f"{budget:.6g}": _values(rows) for budget, rows in found.items()},
+            "budgets": {f"{budget:.6g}": _values(found[budget], of) for budget, of in mean.items()},
         },
         header=["budget per event", *(f"{name}: % right (spent)" for name in names)],
         rows=[[f"{budget:.3g}", *(_cell(of, name, budget) for name in names)] for budget, of in mean.items()],
         remarks=[
             f"Means over the orders {', '.join(map(str, orders))}; points of sigma-mem above:",
-            *(
-                f"- {other}: "
-                + ", ".join(f"{100 * (of[SIGMA].accuracy - of[other].accuracy):+.2f}" for of in mean.values())
-                for other in others
-            ),
+            *(f"- {other}: {', '.join(points)}" for other, points in above.items()),
         ],
     )
 
@@ -105,30 +103,24 @@ def spent_by_budget(
     place = {event.id: i for i, event in enumerate(stream)}
     for done, (order, budget) in enumerate(product(orders, chosen_budgets), start=1):
         places = np.array([place[event.id] for event in stream.select(seed=order)])
-        ordered = CostlyEvents(events.peers, events.phis[places], events.right[places], events.costs[places])
+        ordered = CostlyEvents(events.peers, *(part[places] for part in events[1:]))
         reached = {name: ordered.spent(play(ordered, budget, order)) for name, play in players.items()}
-        reached[FIXED] = best_affordable(ordered, budget)
-        reached[ORACLE] = best_in_hindsight(ordered, budget)
+        reached |= {FIXED: best_affordable(ordered, budget), ORACLE: best_in_hindsight(ordered, budget)}
         for name, one in reached.items():
             found[budget].setdefault(name, []).append(one)
         setup.progress(f"order {order}", done, len(orders) * len(chosen_budgets))
     return found
 
 
-def _mean(orders: Sequence[Spent]) -> Spent:
-    return Spent(*np.mean(orders, axis=0).tolist())
-
-
-def _values(rows: Mapping[str, Sequence[Spent]]) -> dict[str, Any]:
+def _values(found: Mapping[str, Sequence[Spent]], mean: Mapping[str, Spent]) -> dict[str, Any]:
     """Accuracy, cost and regret by way of choosing, and each order's."""
-    best = _mean(rows[ORACLE]).accuracy
     return {
         name: {
-            **{key: round(value, 8) for key, value in _mean(every)._asdict().items()},
-            "regret": round(best - _mean(every).accuracy, 6),
-            "by_order": [[round(x, 8) for x in one] for one in every],
+            **rounded(one._asdict(), 8),
+            "regret": round(mean[ORACLE].accuracy - one.accuracy, 6),
+            "by_order": rounded(found[name], 8),
         }
-        for name, every in rows.items()
+        for name, one in mean.items()
     }
 
 
@@ -173,36 +165,14 @@ def play_memory(events: CostlyEvents, budget: float, seed: int) -> NDArray[np.in
 
 
 def play_paretobandit(events: CostlyEvents, budget: float, seed: int) -> NDArray[np.intp]:
-    """`BanditRouter` with its `BudgetPacer`, over φ and a bias; both keep their published defaults.
-
-    As in its own demonstration the pacer alone penalizes cost. Absent peers fail a floor of quality.
-    """
-    module, pacer = (
-        require(name, extra="rivals", distribution="sigma-lab", purpose="the rival of bench costs")
-        for name in ("pareto_bandit", "pareto_bandit.budget_pacer")
-    )
-    per_token = {str(p): 1e6 * price / _TOKENS for p, price in enumerate(events.prices.tolist())}
-    router = module.BanditRouter.create(
-        model_registry={
-            name: {"input_cost_per_m": price, "output_cost_per_m": price, "scores": {}}
-            for name, price in per_token.items()
-        },
-        priors="none",
-        feature_service=module.FeatureService.for_precomputed(dimension=events.phis.shape[1] + 1),
-        bandit_seed=seed,
-        cost_penalty=0.0,
-        budget_pacer=pacer.BudgetPacer(budget),
-    )
+    """`BanditRouter` with its `BudgetPacer`, over φ and a bias; both keep their published defaults."""
+    n, rank = len(events.peers), events.phis.shape[1]
+    rival = ParetoBandit(n, rank, seed, explore=True, prices=events.prices.tolist(), budget=budget)
     chosen = []
     for phi, right, costs in zip(events.phis, events.right, events.costs, strict=True):
-        present = np.isfinite(costs)
-        for name, there in zip(per_token, present.tolist(), strict=True):
-            router.registry[name]["scores"]["present"] = float(there)
-        features = np.append(phi, 1.0)
-        floor = None if present.all() else {"present": 0.5}
-        peer = int(router.route(features, quality_floor=floor)[0])
-        router.update(str(peer), features, float(right[peer]), advance_time=False)
-        router.budget_pacer.observe(float(costs[peer]))
+        peer = rival.choose(phi, np.isfinite(costs))
+        rival.learn(phi, np.where(np.arange(n) == peer, 2.0 * right - 1.0, np.nan), peer)
+        rival.spend(float(costs[peer]))
         chosen.append(peer)
     return np.array(chosen, dtype=np.intp)
 

@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 
 from sigma_lab.bench.aggregation import AGGREGATIONS, aggregated
-from sigma_lab.bench.bootstrap import Interval, intervals
 from sigma_lab.bench.center import NO_SIGMA, BenchCenter, merged
-from sigma_lab.bench.league import DEFAULT, MAJORITY, ORACLES, Setup, league, rows_of
-from sigma_lab.bench.processes import in_processes
-from sigma_lab.bench.row import TableRow, has_answers
-from sigma_lab.bench.table import Table, about, about_center, difference_text, difference_values
+from sigma_lab.bench.league import DEFAULT, MAJORITY, ORACLES, Setup, in_processes, league, rows_of
+from sigma_lab.bench.row import Interval, TableRow, has_answers, intervals
+from sigma_lab.bench.table import Table, about, about_center, difference_text, difference_values, rounded
 from sigma_lab.reveal import Share, shown_events
 from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
@@ -140,10 +138,7 @@ def _standings(rows: Mapping[float, Masks], share: float) -> list[str]:
 
 def _values(found: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
     keys = ("accuracy", "lowest", "highest")
-    return {
-        name: {key: round(value, 6) for key, value in zip(keys, _spread(each), strict=True)}
-        for name, each in found.items()
-    }
+    return {name: rounded(dict(zip(keys, _spread(each), strict=True))) for name, each in found.items()}
 
 
 def _mean(masks: Sequence[TableRow]) -> float:

@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from sigma_lab.attack import counterfactual
-from sigma_lab.bench.bootstrap import intervals
-from sigma_lab.bench.league import Setup, memory_choices
-from sigma_lab.bench.processes import in_processes
-from sigma_lab.bench.row import correct_at
-from sigma_lab.bench.table import Table, about, difference_text, difference_values
+from sigma_lab.bench.league import Setup, in_processes, memory_choices
+from sigma_lab.bench.row import correct_at, intervals
+from sigma_lab.bench.table import Table, about, difference_text, difference_values, rounded
 from sigma_lab.bench.verdicts import (
     auc_within,
     judge_alone,
@@ -35,6 +33,8 @@ from sigma_mem.streams import Stream
 AUCS = (0.5, 0.6, 0.7, 0.8)
 SHARES = (1.0, 0.05, 0.01)
 RATIOS = (0.0, 0.5)
+NOBODY = "no judge"
+LIARS = ("two of 0.7", "two of 0.7, one lies from the middle on")
 
 
 def judge_table(
@@ -48,9 +48,9 @@ def judge_table(
 ) -> Table:
     """Simulated judges on the answers of a stream, clean and attacked; and one of two that begins to lie."""
     attacked = {ratio: counterfactual(stream, ratio, seed=setup.seed) for ratio in ratios}
-    jobs: list[tuple[str, float, int]] = [("no judge", ratio, 0) for ratio in ratios]
-    jobs += [(f"{auc:g}", ratio, seed) for auc in aucs for ratio in ratios for seed in seeds]
-    jobs += [(name, ratio, seed) for name in LIARS for ratio in ratios for seed in seeds]
+    names = [f"{auc:g}" for auc in aucs] + list(LIARS)
+    jobs: list[tuple[str, float, int]] = [(NOBODY, ratio, 0) for ratio in ratios]
+    jobs += list(product(names, ratios, seeds))
 
     def played(job: tuple[str, float, int]) -> tuple[float, float]:
         name, ratio, seed = job
@@ -61,25 +61,20 @@ def judge_table(
         return float(right.mean()), float(alone)
 
     found = dict(zip(jobs, in_processes(played, jobs, setup.processes), strict=True))
-    names = list(dict.fromkeys(name for name, _, _ in jobs))
     values: dict[str, Any] = {}
     rows = []
-    for name in names:
-        row, said = [name], {}
+    for name in [NOBODY, *names]:
+        row, values[name] = [name], {}
         for ratio in ratios:
             of = [found[job] for job in jobs if job[:2] == (name, ratio)]
-            mean, alone = fmean(right for right, _ in of), fmean(alone for _, alone in of)
-            gain = mean - found["no judge", ratio, 0][0]
-            row += [
-                "–" if alone != alone else f"{100 * alone:.1f}",
-                f"{100 * mean:.1f}" + ("" if name == "no judge" else f" ({100 * gain:+.1f})"),
-            ]
-            said[f"{ratio:g}"] = {
-                "alone": None if alone != alone else round(alone, 6),
-                "with": round(mean, 6),
-            }
+            mean, alone = (fmean(column) for column in zip(*of, strict=True))
+            gain = f"{100 * (mean - found[NOBODY, ratio, 0][0]):+.1f}"
+            if name == NOBODY:
+                row += ["–", f"{100 * mean:.1f}"]
+            else:
+                row += [f"{100 * alone:.1f}", f"{100 * mean:.1f} ({gain})"]
+            values[name][f"{ratio:g}"] = rounded({"alone": None if name == NOBODY else alone, "with": mean})
         rows.append(row)
-        values[name] = said
     columns = [f"{what} CF@{100 * ratio:g}" for ratio in ratios for what in ("argmax U", "decide")]
     return Table(
         title=f"Simulated judges: {stream.name}",
@@ -90,12 +85,9 @@ def judge_table(
     )
 
 
-LIARS = ("two of 0.7", "two of 0.7, one lies from the middle on")
-
-
 def _simulated(name: str, labels: FloatArray, seed: int) -> dict[str, FloatArray]:
     """The judges of a row."""
-    if name == "no judge":
+    if name == NOBODY:
         return {}
     if name not in LIARS:
         return {"judge": simulated_judge(labels, float(name), seed)}
@@ -148,7 +140,7 @@ def real_judge_table(
         shown = [f"{100 * right.mean():.1f}" for right in correct.values()]
         name = f"CF@{100 * ratio:g}, {100 * share:g} % labels"
         rows.append([name, *shown, difference_text(gain)])
-        means = {name: round(float(right.mean()), 6) for name, right in correct.items()}
+        means = rounded({name: right.mean() for name, right in correct.items()})
         values.append({"ratio": ratio, "share": share, "accuracy": means, "gain": difference_values(gain)})
     accuracy = fmean(event.correct[judge] > 0.0 for event in stream if judge in event.correct)
     auc = auc_within(said[ratios[0]], attacked[ratios[0]].labels()) or 0.5

@@ -32,7 +32,11 @@ from sigma_mem.streams.stream import chance
 
 _BOOTSTRAPPED = 20  # replays whose intervals are compared with a bootstrap's
 _RESAMPLES = 200
-_COLUMNS = ("read", "estimator", "held", "width", "ratio", "effective", "supported", "prediction")
+_COLUMNS = {
+    "read": "read or peer", "estimator": "estimator", "held": "truth in the interval", "width": "width",
+    "ratio": "of a bootstrap's", "effective": "effective", "supported": "supported",
+    "prediction": "prediction",
+}  # fmt: skip
 
 
 def offpolicy_table(
@@ -81,16 +85,7 @@ def offpolicy_table(
             "rows": [dict(zip(_COLUMNS, x, strict=True)) for x in rows],
             "observed": switched,
         },
-        header=[
-            "read or peer",
-            "estimator",
-            "truth in the interval",
-            "width",
-            "of a bootstrap's",
-            "effective",
-            "supported",
-            "prediction",
-        ],
+        header=list(_COLUMNS.values()),
         rows=rows,
         remarks=_remarks(switched, replays, events, ratios),
     )

@@ -4,19 +4,18 @@ Real sessions are played, one event after the other. Labels are shown of all pee
 those that were asked; then panels explore. If calls have a price, panels know it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup
-from sigma_lab.bench.row import has_answers
-from sigma_lab.bench.table import Table, about, difference_text, difference_values
+from sigma_lab.bench.row import has_answers, intervals
+from sigma_lab.bench.table import Table, about, difference_text, difference_values, rounded
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.errors import InputError
-from sigma_mem.events import Event, FloatArray
+from sigma_mem.events import Decision, Event, FloatArray
 from sigma_mem.session import SigmaMem
 from sigma_mem.streams import Stream
 
@@ -33,11 +32,6 @@ class PlayedPanels:
     calls: NDArray[np.intp]
     asked_only: bool = False  # whether only peers that were asked were labelled
     costs: FloatArray | None = None  # of every event's calls, if calls have a price
-
-    @property
-    def accuracy(self) -> float:
-        """Share of right answers."""
-        return float(self.correct.mean())
 
 
 def panel_table(
@@ -56,17 +50,15 @@ def panel_table(
     priced = played[EVERYONE].costs is not None
     ways, body = {}, []
     for name, way in played.items():
-        calls, span = float(way.calls.mean()), against[name]
+        right, calls, span = float(way.correct.mean()), float(way.calls.mean()), against[name]
         cost = None if way.costs is None else float(way.costs.mean())
         ways[name] = {
-            "accuracy": round(way.accuracy, 6),
-            "calls": round(calls, 6),
-            "share_of_calls": round(calls / len(stream.peers), 6),
+            **rounded({"accuracy": right, "calls": calls, "share_of_calls": calls / len(stream.peers)}),
             **({} if cost is None else {"cost": round(cost, 10)}),
             "labelled": _ASKED if way.asked_only else _ALL,
             **difference_values(span),
         }
-        line = [name, f"{way.accuracy:.2%}", f"{calls:.2f}", f"{calls / len(stream.peers):.1%}"]
+        line = [name, f"{right:.2%}", f"{calls:.2f}", f"{calls / len(stream.peers):.1%}"]
         body.append([*line, *([] if cost is None else [f"{cost:.4g}"]), difference_text(span)])
     return Table(
         title=f"Asking only as many as needed: {stream.name}",
@@ -131,26 +123,23 @@ def _played(
             for name, price in zip(stream.peers, costs.mean(axis=0).tolist(), strict=True):
                 memory.set_price(name, per_call=price)
         for place, (event, phi) in enumerate(zip(stream, phis, strict=True)):
-            peer, asked, id = _asked(memory, event, phi, way)
-            correct[place] = peer is not None and event.correct.get(peer, -1.0) > 0.0
+            decision, asked = _asked(memory, event, phi, way)
+            correct[place] = event.correct.get(decision.peer or "", -1.0) > 0.0
             calls[place] = len(asked)
             if costs is not None and spent is not None:
                 spent[place] = sum(costs[place, stream.peers.index(p)] for p in asked)
             shown = {p: c for p, c in event.correct.items() if not way.asked_only or p in asked}
             if shown:
-                memory.feedback(id, shown)
+                memory.feedback(decision.id, shown)
             if place % 64 == 63 or place + 1 == len(stream):
                 setup.progress("", place + 1, len(stream))
     return PlayedPanels(correct, calls, way.asked_only, spent)
 
 
-def _asked(
-    memory: SigmaMem, event: Event, phi: FloatArray, way: _Way
-) -> tuple[str | None, Sequence[str], str]:
-    """The peer whose answer was taken, those that were asked, and the decision."""
+def _asked(memory: SigmaMem, event: Event, phi: FloatArray, way: _Way) -> tuple[Decision, Collection[str]]:
+    """The decision, and the peers that were asked."""
     if way.everyone:
-        decision = memory.decide(event.question, event.answers, phi=phi)
-        return decision.peer, list(event.answers), decision.id
+        return memory.decide(event.question, event.answers, phi=phi), event.answers
     panel = memory.ask(
         event.question,
         phi=phi,
@@ -161,4 +150,4 @@ def _asked(
     )
     while panel.next is not None:
         panel.add(panel.next, event.answers[panel.next])
-    return panel.decision.peer, list(panel.answers), panel.decision.id
+    return panel.decision, panel.answers

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from sigma_lab.bench.bootstrap import intervals
 from sigma_lab.bench.league import DEFAULT, Setup, rows_of
 from sigma_lab.bench.play import Choices, MemoryPlayer, play
-from sigma_lab.bench.row import Present
+from sigma_lab.bench.row import Present, intervals
 from sigma_lab.bench.table import Table, about, difference_values
 from sigma_lab.bench.updates import strongest
 from sigma_lab.reveal import Dishonest, Everything, Reveal, Revealed
@@ -34,104 +33,97 @@ CLEAN = "clean"
 Correct = Mapping[str, FloatArray]  # mechanism → how right it was at every event
 
 
+def lies(peers: Iterable[str], favours: str) -> dict[str, float]:
+    """Labels by which one peer is right, and every other one wrong."""
+    return {peer: 1.0 if peer == favours else -1.0 for peer in peers}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What ``of`` shows, and what liars say of the same events, before it or behind it."""
+
+    of: Reveal
+    said: Callable[[Revealed], list[Revealed]]
+    first: Callable[[Event], bool]
+
+    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
+        """Show the labels, and the lies about them."""
+        shown = self.of.reveal(index, event, chosen)
+        said = [one for r in shown for one in self.said(r)]
+        return said + shown if self.first(event) else shown + said
+
+
+def colluders(favours: str, sources: Sequence[str], of: Reveal, seed: int = 0) -> Beside:
+    """Sources that label what others label, in favour of one peer; which one is first is drawn.
+
+    >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
+    >>> shown = colluders("b", ["liar"], Everything("honest")).reveal(0, event, "a")
+    >>> sorted((r.source, r.labels["a"]) for r in shown)
+    [('honest', 1.0), ('liar', -1.0)]
+    """
+    return Beside(
+        of,
+        lambda r: [replace(r, labels=lies(r.labels, favours), source=name) for name in sources],
+        lambda event: chance(seed, "first", event.id) < 0.5,
+    )
+
+
+def echo(of: Reveal, *, first: bool = False) -> Beside:
+    """A liar that repeats the honest source on its events, so as to be believed elsewhere.
+
+    If it is ``first``, it foresees the labels of the honest source.
+
+    >>> event = Event("e1", "2+2?", {}, {"a": 1.0})
+    >>> [(r.source, r.labels["a"]) for r in echo(Everything("honest")).reveal(0, event, "a")]
+    [('honest', 1.0), ('liar', 1.0)]
+    """
+    return Beside(of, lambda r: [replace(r, source=LIAR)] if r.source == HONEST else [], lambda event: first)
+
+
 @dataclass(frozen=True, slots=True)
 class Poisoning:
     """Which source labels what: honest labels are ``HONEST``'s, lies come under the names of ``liars``."""
 
     note: str
-    reveal: Callable[[str, int], Reveal]  # of the worst peer and a seed
-    liars: tuple[str, ...] = ()
+    reveal: Callable[[str, int, str], Reveal]  # of the worst peer, a seed, and the name of a single liar
+    liars: tuple[str, ...] = (LIAR,)
     fakes: int = 0  # invented events per real one
-    unnamed: Callable[[str, int], Reveal] | None = None  # unless the honest source is named, if that differs
-
-
-@dataclass(frozen=True, slots=True)
-class Colluders:
-    """Sources that label what others label, in favour of one peer; which one is first is drawn.
-
-    >>> event = Event("e1", "2+2?", {}, {"a": 1.0, "b": -1.0})
-    >>> shown = Colluders("b", ("liar",), Everything("honest")).reveal(0, event, "a")
-    >>> sorted((r.source, r.labels["a"]) for r in shown)
-    [('honest', 1.0), ('liar', -1.0)]
-    """
-
-    favours: str
-    sources: tuple[str, ...]
-    of: Reveal
-    seed: int = 0
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show the labels, and the lies about them."""
-        shown = self.of.reveal(index, event, chosen)
-        said = [
-            replace(r, labels=lies(r.labels, self.favours), source=s) for r in shown for s in self.sources
-        ]
-        return said + shown if chance(self.seed, "first", event.id) < 0.5 else shown + said
-
-
-@dataclass(frozen=True, slots=True)
-class Echo:
-    """A liar that repeats the honest source on its events, so as to be believed elsewhere.
-
-    >>> event = Event("e1", "2+2?", {}, {"a": 1.0})
-    >>> [(r.source, r.labels["a"]) for r in Echo(Everything("honest")).reveal(0, event, "a")]
-    [('honest', 1.0), ('liar', 1.0)]
-    """
-
-    of: Reveal
-    first: bool = False  # it foresees the labels of the honest source
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show the labels, and the honest ones under the liar's name."""
-        shown = self.of.reveal(index, event, chosen)
-        said = [replace(r, source=LIAR) for r in shown if r.source == HONEST]
-        return said + shown if self.first else shown + said
-
-
-def lies(peers: Sequence[str] | Mapping[str, float], favours: str) -> dict[str, float]:
-    """Labels by which one peer is right, and every other one wrong."""
-    return {peer: 1.0 if peer == favours else -1.0 for peer in peers}
+    only_source: bool = False  # whether, unless the honest source is named, lies are told in its name
 
 
 _HONEST = Everything(HONEST)
 _ATTACKS = {
-    CLEAN: Poisoning("honest labels for every event", lambda worst, seed: _HONEST),
+    CLEAN: Poisoning("honest labels for every event", lambda worst, seed, liar: _HONEST, ()),
     "lies-20": Poisoning(
         "20 % of the events are labelled by a liar instead; if none is named, by the only source",
-        lambda worst, seed: Dishonest(0.2, LIAR, worst, seed, _HONEST),
-        (LIAR,),
-        unnamed=lambda worst, seed: Dishonest(0.2, HONEST, worst, seed, _HONEST),
+        lambda worst, seed, liar: Dishonest(0.2, liar, worst, seed, _HONEST),
+        only_source=True,
     ),
     "lies-50": Poisoning(
         "an untrusted source of equal volume: half of the events are labelled by a liar instead",
-        lambda worst, seed: Dishonest(0.5, LIAR, worst, seed, _HONEST),
-        (LIAR,),
+        lambda worst, seed, liar: Dishonest(0.5, liar, worst, seed, _HONEST),
     ),
     "echo": Poisoning(
         "as lies-50, and the liar repeats the honest labels of the other half",
-        lambda worst, seed: Echo(Dishonest(0.5, LIAR, worst, seed, _HONEST)),
-        (LIAR,),
+        lambda worst, seed, liar: echo(Dishonest(0.5, liar, worst, seed, _HONEST)),
     ),
     "foreseen": Poisoning(
         "as echo, but the liar says the same before the honest source, as if it knew what that will check",
-        lambda worst, seed: Echo(Dishonest(0.5, LIAR, worst, seed, _HONEST), first=True),
-        (LIAR,),
+        lambda worst, seed, liar: echo(Dishonest(0.5, liar, worst, seed, _HONEST), first=True),
     ),
     "colluder": Poisoning(
         "a liar labels every event as well as the honest source",
-        lambda worst, seed: Colluders(worst, (LIAR,), _HONEST, seed),
-        (LIAR,),
+        lambda worst, seed, liar: colluders(worst, [liar], _HONEST, seed),
     ),
     "sybils": Poisoning(
         f"{len(SYBILS)} liars label every event as well as the honest source",
-        lambda worst, seed: Colluders(worst, SYBILS, _HONEST, seed),
+        lambda worst, seed, liar: colluders(worst, SYBILS, _HONEST, seed),
         SYBILS,
     ),
     "fake-events": Poisoning(
         f"a liar invents {FAKES} events per real one, at φ of questions of the stream, and labels them",
-        lambda worst, seed: _HONEST,
-        (LIAR,),
-        FAKES,
+        lambda worst, seed, liar: _HONEST,
+        fakes=FAKES,
     ),
 }
 ATTACKS = tuple(_ATTACKS)
@@ -154,10 +146,7 @@ def poison_table(
 ) -> Table:
     """Play the stream under every selected attack (all by default), for every way to treat sources.
 
-    Parameters
-    ----------
-    revoke : bool
-        Also revoke the liars at the end, and compare with a memory in which they never spoke.
+    ``revoke`` also revokes the liars at the end, and compares with a memory in which they never spoke.
     """
     unknown = [name for name in attacks or () if name not in _ATTACKS]
     if unknown:
@@ -190,7 +179,7 @@ def poison_table(
         header=["sources", "attack", *(x for row in rows for x in (row, "− clean (95 % interval)")),
                 *(["revoked"] if left else [])],
         rows=[
-            [way, attack, *_cells(attack, found), *([_left(left, way, attack)] if left else [])]
+            [way, attack, *_cells(attack, found), *(_left(left[way], attack) if left else [])]
             for way, attacked in ways.items()
             for attack, found in attacked.items()
         ],
@@ -224,9 +213,8 @@ def _cells(attack: str, found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return cells
 
 
-def _left(left: Mapping[str, Mapping[str, float]], way: str, attack: str) -> str:
-    found = left.get(way, {}).get(attack)
-    return "" if found is None else f"{found:.1e}"
+def _left(left: Mapping[str, float], attack: str) -> list[str]:
+    return [f"{left[attack]:.1e}" if attack in left else ""]
 
 
 def _remarks(
@@ -249,14 +237,9 @@ def _remarks(
 
 
 class FloodedPlayer(MemoryPlayer):
-    """A memory to which a liar adds events of its own, in front of every real one.
+    """A memory to which a liar adds events of its own, in front of every real one, at ``phis`` in turn.
 
-    Parameters
-    ----------
-    phis : array (fakes × T, rank)
-        φ of the invented events, in order.
-    said : mapping
-        The liar's labels of every one of them.
+    ``said`` are its labels of every one of them.
     """
 
     def __init__(self, memory: SigmaMem, setup: Setup, phis: FloatArray, said: Mapping[str, float]) -> None:
@@ -283,12 +266,12 @@ class _Poisoned:
     def liars(self, way: str, name: str) -> tuple[str, ...]:
         """Names under which there are lies and nothing else."""
         attack = _ATTACKS[name]
-        return () if way != _NAMED and attack.unnamed else attack.liars
+        return () if way != _NAMED and attack.only_source else attack.liars
 
     def attacked(self, way: str, name: str, silent: Iterable[str] = ()) -> tuple[SigmaMem, Choices]:
         """The memory after the stream, and what it chose; sources that are ``silent`` give no labels."""
         attack, stream, setup = _ATTACKS[name], self.stream, self.setup
-        reveal = attack.reveal if way == _NAMED or attack.unnamed is None else attack.unnamed
+        liar = HONEST if way != _NAMED and attack.only_source else LIAR
         settings = replace(setup.settings, trusted=(HONEST,) if way == _NAMED else ())
         memory = replace(setup, settings=settings).memory(stream.peers, self.phis.shape[1])
         player = MemoryPlayer(memory, setup.reads)
@@ -296,8 +279,8 @@ class _Poisoned:
             drawn = np.random.default_rng(setup.seed).integers(len(stream), size=attack.fakes * len(stream))
             player = FloodedPlayer(memory, setup, self.phis[drawn], lies(stream.peers, self.worst))
         player.silenced.update(silent)
-        progress = partial(setup.progress, f"{way}: {name}")
-        return memory, play(stream, self.phis, player, reveal(self.worst, setup.seed), progress)
+        reveal = attack.reveal(self.worst, setup.seed, liar)
+        return memory, play(stream, self.phis, player, reveal, partial(setup.progress, f"{way}: {name}"))
 
     def correct(self, choices: Choices) -> Correct:
         """How right the mechanisms were that are shown."""

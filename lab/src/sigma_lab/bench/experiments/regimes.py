@@ -10,7 +10,7 @@ and it is named as the topic. Intervals are also measured if one of four peers b
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from statistics import fmean
 
@@ -18,15 +18,14 @@ import numpy as np
 
 from sigma_lab.bench.baselines import LinearThompson
 from sigma_lab.bench.forecast import Forecast
-from sigma_lab.bench.league import Setup, routers, rows_of
+from sigma_lab.bench.league import Setup, in_processes, routers, rows_of
 from sigma_lab.bench.play import MemoryPlayer, Player, RoutePlayer, RouterPlayer, play
-from sigma_lab.bench.processes import in_processes
 from sigma_lab.bench.row import has_answers, successes
-from sigma_lab.bench.table import Table, about
-from sigma_lab.reveal import Bandit, Everything, Reveal, Revealed, Share
+from sigma_lab.bench.table import Table, about, rounded
+from sigma_lab.reveal import Bandit, Everything, Reveal, Share, When
 from sigma_mem.decide import Reads
 from sigma_mem.decide.explore import explore
-from sigma_mem.events import Event, FloatArray
+from sigma_mem.events import FloatArray
 from sigma_mem.memory import SigmaState
 from sigma_mem.streams import Stream
 
@@ -35,49 +34,15 @@ COMPARED = ("leader", "linear-thompson", *RIVALS)
 _SIMULATED, _EVENTS, _FROM, _EVERY = 4, 400, 60, 5  # peers, events, and which of them are used
 
 
-@dataclass(frozen=True, slots=True)
-class Until:
-    """Labels until an event, and none afterwards."""
-
-    end: int
-    of: Reveal = field(default_factory=Everything)
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show what is shown before the pause."""
-        return self.of.reveal(index, event, chosen) if index < self.end else []
-
-
-@dataclass(frozen=True, slots=True)
-class Bursts:
-    """Labels of a quarter of every hundred events."""
-
-    of: Reveal = field(default_factory=Everything)
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show the labels of the first 25 of every 100 events."""
-        return self.of.reveal(index, event, chosen) if index % 100 < 25 else []
-
-
 def regimes(events: int, seed: int) -> dict[str, Reveal]:
-    """Which labels are shown, by name."""
+    """Which labels are shown, by name; bursts are the first quarter of every hundred events."""
     return {
         "full": Everything(),
         "5 %": Share(0.05, seed),
         "served": Bandit(),
-        "paused": Until(events // 2),
-        "bursts": Bursts(),
+        "paused": When(lambda place: place < events // 2),
+        "bursts": When(lambda place: place % 100 < 25),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class PlayedRegime:
-    """One regime: accuracies, the calibration error of p̂, and coverage and relative width of intervals."""
-
-    name: str
-    accuracy: Mapping[str, float]
-    ece: float
-    covered: float
-    width: float
 
 
 def regimes_table(
@@ -85,52 +50,45 @@ def regimes_table(
 ) -> Table:
     """Play every regime with every seed, each in an order of its own, or in the stream's."""
     orders = [(seed, stream.select(seed=seed) if shuffled else stream) for seed in seeds]
+    by_id = dict(zip((event.id for event in stream), phis, strict=True))
+    names: dict[str, None] = {}
+    played, values, remarks = {}, {}, []
+    for done, regime in enumerate(regimes(0, 0), start=1):
+        runs = in_processes(partial(_run, by_id, setup, regime), orders, setup.processes)
+        accuracy = {name: fmean(right[name] for right, _ in runs) for name in runs[0][0]}
+        ece, covered, width = np.mean([others for _, others in runs], axis=0).tolist()
+        setup.progress("regimes", done, len(regimes(0, 0)))
+        played[regime] = accuracy, [f"{100 * ece:.2f}", f"{100 * covered:.1f} %", f"{width:.2f}"]
+        values[regime] = {"accuracy": accuracy, "ece": ece, "interval": _interval_values(covered, width)}
+        names |= dict.fromkeys(accuracy)
+        best = max((name for name in COMPARED if name in accuracy), key=lambda name: accuracy[name])
+        gap = 100 * (accuracy["route"] - accuracy[best])
+        remarks.append(f"- {regime}: the route is {gap:+.2f} points from {best}.")
     kinds = _kinds(stream, phis)
     covered, width = np.mean([_intervals(kinds, "drift", seed) for seed in seeds], axis=0).tolist()
-    played = played_regimes(orders, dict(zip((e.id for e in stream), phis, strict=True)), setup)
-    names = list(dict.fromkeys(name for p in played for name in p.accuracy))
-    values, lines, remarks = {}, [], []
-    for p in played:
-        values[p.name] = {
-            "accuracy": {k: round(v, 6) for k, v in p.accuracy.items()},
-            "ece": round(p.ece, 6),
-            "interval": {"covered": round(p.covered, 6), "width_to_beta": round(p.width, 6)},
-        }
-        shown = [f"{100 * p.accuracy[n]:.2f}" if n in p.accuracy else "–" for n in names]
-        lines.append([p.name, *shown, f"{100 * p.ece:.2f}", f"{100 * p.covered:.1f} %", f"{p.width:.2f}"])
-        best = max((name for name in COMPARED if name in p.accuracy), key=lambda name: p.accuracy[name])
-        gap = 100 * (p.accuracy["route"] - p.accuracy[best])
-        remarks.append(f"- {p.name}: the route is {gap:+.2f} points from {best}.")
-    values["drift"] = {"interval": {"covered": round(covered, 6), "width_to_beta": round(width, 6)}}
+    values["drift"] = {"interval": _interval_values(covered, width)}
     remarks.append(
         f"- drift: if one of {_SIMULATED} peers becomes another at the middle, {100 * covered:.1f} % of the "
         f"intervals hold, {width:.2f} times as wide as a Beta's."
     )
     return Table(
         title=f"Regimes: {stream.name}",
-        values={**about(stream), **values},
+        values={**about(stream), **rounded(values)},
         header=["% right", *names, "ECE of p̂", "95 % interval holds", "width / Beta's"],
-        rows=lines,
+        rows=[
+            [regime, *(f"{100 * right[n]:.2f}" if n in right else "–" for n in names), *cells]
+            for regime, (right, cells) in played.items()
+        ],
         remarks=remarks,
     )
 
 
-def played_regimes(
-    orders: Sequence[tuple[int, Stream]], phis: Mapping[str, FloatArray], setup: Setup
-) -> list[PlayedRegime]:
-    """Every regime, means over seeds and their orders; φ is by the id of an event."""
-    names, played = list(regimes(0, 0)), list[PlayedRegime]()
-    for name in names:
-        runs = in_processes(partial(_run, phis=phis, setup=setup, regime=name), orders, setup.processes)
-        accuracies, others = zip(*runs, strict=True)
-        mean = {k: fmean(accuracy[k] for accuracy in accuracies) for k in accuracies[0]}
-        played.append(PlayedRegime(name, mean, *np.mean(others, axis=0).tolist()))
-        setup.progress("regimes", len(played), len(names))
-    return played
+def _interval_values(covered: float, width: float) -> dict[str, float]:
+    return {"covered": covered, "width_to_beta": width}
 
 
 def _run(
-    order: tuple[int, Stream], phis: Mapping[str, FloatArray], setup: Setup, regime: str
+    phis: Mapping[str, FloatArray], setup: Setup, regime: str, order: tuple[int, Stream]
 ) -> tuple[dict[str, float], FloatArray]:
     """A regime with one seed: accuracies; calibration error of p̂, coverage and width of intervals."""
     seed, stream = order
@@ -196,10 +154,8 @@ def _intervals(kinds: Sequence[FloatArray], regime: str, seed: int) -> tuple[flo
             shown = np.arange(_SIMULATED) == explore(reading, rng).peer
         elif regime == "5 %":
             shown[:] = rng.random() < 0.05
-        elif regime == "paused":
-            shown[:] = t < _EVENTS // 2
-        elif regime == "bursts":
-            shown[:] = t % 100 < 25
+        elif regime in ("paused", "bursts"):
+            shown[:] = t < _EVENTS // 2 if regime == "paused" else t % 100 < 25
         if shown.any():
             was_right = rng.random(_SIMULATED) < truth[kind]
             right[kind] += shown & was_right

@@ -13,8 +13,7 @@ from sigma_lab.attack import Partner, counterfactual
 from sigma_lab.bench.baselines import Beta
 from sigma_lab.bench.center import BenchCenter, judged_events
 from sigma_lab.bench.league import MAJORITY, Progress, Setup, memory_choices, oracle_rows, rows_of, silent
-from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name
-from sigma_lab.bench.paper.published import RATIOS, SHARES
+from sigma_lab.bench.paper.inputs import RATIOS, SHARES, PaperStreams, dataset_name
 from sigma_lab.bench.play import RouterPlayer, play
 from sigma_lab.bench.row import TableRow, majority_correct, row_of
 from sigma_lab.bench.verdicts import auc, auc_within, judge_alone, verdict_scores, weighed_row

@@ -14,11 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_lab.attack import attack_plan, counterfactual
-from sigma_lab.bench.bootstrap import intervals
-from sigma_lab.bench.paper.inputs import PaperStreams, dataset_name, in_order, subset_name
+from sigma_lab.bench.paper.inputs import (
+    PEERS,
+    PaperStreams,
+    dataset_name,
+    figure,
+    in_order,
+    paper_center,
+    subset_name,
+)
 from sigma_lab.bench.paper.play import EVERYWHERE, VERDICTS, CenterRows, PaperPlay, Rows, Seeded
-from sigma_lab.bench.paper.published import PEERS, figure, paper_center
-from sigma_lab.bench.row import successes
+from sigma_lab.bench.row import intervals, successes
 from sigma_lab.bench.table import selection_counts
 from sigma_mem.events import Event, FloatArray
 from sigma_mem.streams import Stream
@@ -479,7 +485,11 @@ def _count(ours: int, paper: int | None) -> Cell:
 
 
 def _points(behind: float) -> str:
-    """What a row is ahead by, in percentage points, if another is behind by this share."""
+    """What a row is ahead by, in percentage points, if another is behind by this share.
+
+    >>> _points(1e-9), _points(-0.1)
+    ('+0.00', '+10.00')
+    """
     return f"{0.0 - round(100 * behind, 2):+.2f}"
 
 

@@ -4,12 +4,9 @@ A dataset is one small function from a record to a :class:`~sigma_lab.collect.re
 :class:`~sigma_lab.collect.releases.draft.Release` that names its files. Adding one is these two.
 """
 
-from sigma_lab.collect.releases import code, general, mathematics, reading
+from sigma_lab.collect.releases import code, text
 from sigma_lab.collect.releases.draft import Release
 
-RELEASES: dict[str, Release] = {
-    release.name: release
-    for release in (*mathematics.RELEASES, *reading.RELEASES, *code.RELEASES, *general.RELEASES)
-}
+RELEASES: dict[str, Release] = {release.name: release for release in (*text.RELEASES, *code.RELEASES)}
 
 __all__ = ["RELEASES", "Release"]
