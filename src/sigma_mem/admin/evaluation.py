@@ -495,8 +495,8 @@ def _compared(log: Log, counted: NDArray[np.bool_], topic: str | None, prices: F
             _cost(_cells(kinds, chosen), paid_same, prices[:, chosen], expected),
         )
     counts = len(places), int((~same).sum()), int((~same & ~tried).sum())
-    right_shares = (before, before if same.all() else after) if labelled else (None, None)
-    return Compared(topic, *counts, *right_shares, *costs)
+    was, then = (before, before if same.all() else after) if labelled else (None, None)
+    return Compared(topic, *counts, was, then, *costs)
 
 
 def _cost(cells: NDArray[np.intp], paid: FloatArray, usual: FloatArray, unknown: FloatArray) -> Estimate:
