@@ -170,9 +170,7 @@ def test_what_a_peer_really_cost_counts_and_not_what_was_expected_at_first():
     cost = {"ann": 1e-5, "bob": 2e-5, "cat": 3e-5}
     with SigmaMem(PEERS, rank=2) as mem:
         for peer in PEERS:
-            mem.set_price(
-                peer, per_output_token=cost[peer] / 5
-            )  # five tokens; hundreds are expected at first
+            mem.set_price(peer, per_output_token=cost[peer] / 5)  # of five; hundreds are expected at first
         for i, topic in enumerate(("law", "code", "maths", "law", "maths")):
             made = mem.route(phi=[1.0, 0.0], topic=topic, among=[PEERS[i % 3]])
             mem.served(made, made.peer, cost=cost[made.peer])

