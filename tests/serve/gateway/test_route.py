@@ -11,9 +11,8 @@ import pytest
 from serve.gateway.conftest import ASK, ask, memory_of
 from serve.gateway.upstreams import fails, says
 from sigma_mem import SigmaMem
-from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
+from sigma_mem.errors import StoreError, UnknownDecisionError
 from sigma_mem.ledger.fold import Fold
-from sigma_mem.serve.config import ServerConfig, Upstream
 
 
 def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
@@ -176,9 +175,3 @@ def test_an_upstream_that_joins_starts_like_another(start, tmp_path):
     joined = {"like": "ann", "worth": 2.0}
     mem = memory_of(start({"ann": says("391"), "low": says("381")}, peers={"low": joined}, path=path))
     assert mem.state.labels_of("low") == pytest.approx(2.0)
-
-
-def test_an_upstream_is_like_another_one():
-    low = Upstream(name="low", base_url="http://host/v1", like="large")
-    with pytest.raises(InputError, match="like 'large'; expected another one of"):
-        ServerConfig(upstreams=(low,))
