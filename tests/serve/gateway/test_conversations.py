@@ -8,8 +8,7 @@ import openai
 import pytest
 
 from serve.gateway.conftest import memory_of
-from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import fails, says
+from serve.gateway.upstreams import fails, says, speaks
 from sigma_mem.admin import report
 from sigma_mem.serve.config import TopicRule, Upstream
 from sigma_mem.serve.gateway.chat import CHAT
