@@ -373,7 +373,7 @@ class ServerConfig:
     encoder: Annotated[str, AfterValidator(_known_encoder)] | None = None
     # Other settings of new namespaces: the fields of `Settings`.
     memory: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    # Models that score the answers of a vote, if that may change it and is worth its price at `value`.
+    # Judges that score the answers of a vote, if that may change it and is worth the price at `value`.
     judges: tuple[JudgeSettings, ...] = ()
     # Whether questions and answers go into the ledger.
     keep_text: bool = False
@@ -393,7 +393,7 @@ class ServerConfig:
     usual: str = ""
     # Which requests have which topic, and topics with a mode of their own.
     topics: tuple[TopicRule, ...] = ()
-    # Addresses that get alarms.
+    # Addresses that are told of alarms.
     webhooks: tuple[Webhook, ...] = ()
     # What a right answer is worth, in the unit of the prices: weighed against what it costs to take a
     # conversation to another peer.
