@@ -1,4 +1,7 @@
-"""Plain routes: the same answers as the framework's, and the same refusals."""
+"""Plain routes: the same answers as the framework's, the same refusals, and values as JSON."""
+
+import json
+import math
 
 import openai
 import pytest
@@ -7,6 +10,7 @@ from fastapi.routing import APIRoute
 from serve.conftest import served
 from serve.gateway.conftest import ASK, ask, starter
 from serve.gateway.upstreams import says
+from sigma_mem.serve.calls import body_response
 
 AT = "/v1/memory/default"
 JSON, TEXT = ({"content-type": kind} for kind in ("application/json", "text/plain"))
@@ -113,3 +117,12 @@ def test_the_log_says_which_namespace_a_request_to_the_gateway_meant(caplog):
         http.post("/v1/feedback", json={"id": "x", "score": 1, "namespace": "elsewhere"})
     lines = [record.fields for record in caplog.records if record.getMessage() == "request"]
     assert [(line["status"], line["namespace"]) for line in lines] == [(404, "default"), (404, "elsewhere")]
+
+
+@pytest.mark.parametrize("text", ["naïve", "half of a pair: \ud83d"])
+def test_what_json_does_not_have_becomes_null_beside_any_text(text):
+    body = {"text": text, "values": [0.1, math.nan, math.inf], "none": {"x": -math.inf}}
+    response = body_response(body)
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "application/json"
+    assert json.loads(response.body) == {"text": text, "values": [0.1, None, None], "none": {"x": None}}

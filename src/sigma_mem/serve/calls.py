@@ -44,14 +44,15 @@ async def perform(
     given: Mapping[str, Any],
     *,
     durable: bool = True,
+    **more: object,
 ) -> tuple[Any, bytes]:
     """Call an operation for somebody who may; its result, and the body of the response.
 
     What it wrote is on disk then, unless it is a decision, which may be written behind, or the caller waits
-    for the disk itself (`durable`).
+    for the disk itself (`durable`). The audit has what it notes of the operation, and `more`.
     """
     if durable and "wait" in operation.kept:
-        running = perform(context, caller, operation, namespace, given, durable=False)
+        running = perform(context, caller, operation, namespace, given, durable=False, **more)
         return await context.memories.durable(namespace, running)
     arguments = with_kept(operation, given, caller.name)
     if "id" in operation.parameters and operation.verb == "POST":
@@ -68,7 +69,7 @@ async def perform(
         said = {name: getattr(found, name, given.get(name)) for name in operation.noted}
         if operation.result is not None:
             said[operation.result] = found
-        context.audit.wrote(caller, operation.name, namespace, **said)
+        context.audit.wrote(caller, operation.name, namespace, **said, **more)
     return found, body
 
 

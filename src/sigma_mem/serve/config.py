@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
@@ -153,23 +153,14 @@ def _check_url(upstream: Upstream) -> None:
     if parts.username or parts.password:
         raise InputError(f"base_url of {upstream.name!r} holds a user or password; put the key into key_env")
     host = parts.hostname or ""
-    if (
-        parts.scheme not in ("http", "https")
-        or not _HOST.fullmatch(host)
-        or not _has_port_or_none(parts)
-        or parts.query
-        or parts.fragment
-    ):
+    try:
+        is_address = parts.scheme in ("http", "https") and _HOST.fullmatch(host) and parts.port != 0
+    except ValueError:  # of the port
+        is_address = False
+    if not is_address or parts.query or parts.fragment:
         raise InputError(f"{wrong}; expected http(s)://host/v1")
     if is_no_servers(host):
         raise InputError(f"{wrong}, a link-local, multicast or empty address; expected a server's own")
-
-
-def _has_port_or_none(parts: SplitResult) -> bool:
-    try:
-        return parts.port is None or parts.port > 0
-    except ValueError:
-        return False
 
 
 def is_no_servers(host: str) -> bool:

@@ -13,8 +13,7 @@ import openai
 import pytest
 import uvicorn
 
-from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import says, upstream
+from serve.gateway.upstreams import says, speaks, upstream
 from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig, Upstream
 from sigma_mem.serve.server import BoundedProtocol
@@ -109,9 +108,8 @@ def start():
 def three():
     """One upstream for each protocol, for tests that do not ask what was learned before."""
     peers = {spoken: {"protocols": (spoken,)} for spoken in ("chat", "messages", "responses")}
-    others = {spoken: speaks(spoken, "391") for spoken in ("messages", "responses")}
     with starter() as begin:
-        yield begin({"chat": says("391"), **others}, peers=peers)
+        yield begin({spoken: speaks(spoken, "391") for spoken in peers}, peers=peers)
 
 
 @pytest.fixture(scope="module")

@@ -8,10 +8,9 @@ import openai
 import pytest
 
 from serve.gateway.conftest import memory_of
-from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import fails, says
+from serve.gateway.upstreams import fails, says, speaks
 from sigma_mem.admin import report
-from sigma_mem.serve.config import Upstream
+from sigma_mem.serve.config import TopicRule, Upstream
 from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import Conversation, Conversations, Trail
 from sigma_mem.serve.gateway.messages import MESSAGES
@@ -76,66 +75,58 @@ def test_a_conversation_is_known_by_its_header(start):
     assert len(peers) == 1
 
 
-def test_a_peer_that_fails_is_left_and_the_next_one_goes_on(start):
+@pytest.fixture
+def breakable():
+    """A behaviour that says "ann", and fails once its list holds something."""
     broken = []
 
-    async def breaks(server, body, writer):
+    async def behave(server, body, writer):
         await (fails() if broken else says("ann"))(server, body, writer)
 
-    gateway = start({"ann": breaks, "bob": says("bob")}, explore=False)
+    behave.broken = broken
+    return behave
+
+
+def talk(*contents):
+    roles = itertools.cycle(["user", "assistant"])
+    return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
+
+
+def test_a_peer_that_fails_is_left_and_the_next_one_goes_on(start, breakable):
+    gateway = start({"ann": breakable, "bob": says("bob")}, explore=False)
     mem = memory_of(gateway)
     for _ in range(4):
         mem.feedback(mem.route("x"), {"ann": True, "bob": False})
-    asked = [{"role": "user", "content": "x"}]
-    assert gateway.create(model="sigma-mem", messages=asked).model == "ann"
-    broken.append(True)
-    asked += [{"role": "assistant", "content": "ann"}, {"role": "user", "content": "y"}]
-    assert gateway.create(model="sigma-mem", messages=asked).model == "bob"
-    asked += [{"role": "assistant", "content": "bob"}, {"role": "user", "content": "z"}]
-    broken.clear()
-    assert gateway.create(model="sigma-mem", messages=asked).model == "bob"
+    assert gateway.create(model="sigma-mem", messages=talk("x")).model == "ann"
+    breakable.broken.append(True)
+    assert gateway.create(model="sigma-mem", messages=talk("x", "ann", "y")).model == "bob"
+    breakable.broken.clear()
+    assert gateway.create(model="sigma-mem", messages=talk("x", "ann", "y", "bob", "z")).model == "bob"
 
 
-def test_nothing_is_tried_in_the_middle_of_a_conversation_whose_peer_is_away(start):
-    broken = []
-
-    async def breaks(server, body, writer):
-        await (fails() if broken else says("ann"))(server, body, writer)
-
-    gateway = start({"ann": breaks, "bob": says("bob"), "cat": says("cat")}, explore=True)
-    create, mem = gateway.client.chat.completions.create, memory_of(gateway)
-    first = [{"role": "user", "content": "x"}]
-    assert (
-        create(model="sigma-mem", messages=first, extra_body={"sigma_mem": {"among": ["ann"]}}).model == "ann"
-    )
-    broken.append(True)
+def test_nothing_is_tried_in_the_middle_of_a_conversation_whose_peer_is_away(start, breakable):
+    gateway = start({"ann": breakable, "bob": says("bob"), "cat": says("cat")}, explore=True)
+    ann = {"model": "sigma-mem", "extra_body": {"sigma_mem": {"among": ["ann"]}}}
+    assert gateway.create(messages=talk("x"), **ann).model == "ann"
+    breakable.broken.append(True)
     for _ in range(3):  # its circuit opens
         with pytest.raises(openai.InternalServerError):
-            create(
-                model="sigma-mem",
-                messages=[{"role": "user", "content": "other"}],
-                extra_body={"sigma_mem": {"among": ["ann"]}},
-            )
-    later = [*first, {"role": "assistant", "content": "ann"}, {"role": "user", "content": "y"}]
-    answer = create(model="sigma-mem", messages=later)
+            gateway.create(messages=talk("other"), **ann)
+    answer = gateway.create(model="sigma-mem", messages=talk("x", "ann", "y"))
     assert answer.model in ("bob", "cat")
-    assert mem.decision(answer.id).read == "calibrated-route"
-    fresh = create(model="sigma-mem", messages=[{"role": "user", "content": "z"}])
-    assert mem.decision(fresh.id).read == "exploring-route"
+    assert memory_of(gateway).decision(answer.id).read == "calibrated-route"
+    fresh = gateway.create(model="sigma-mem", messages=talk("z"))
+    assert memory_of(gateway).decision(fresh.id).read == "exploring-route"
 
 
 def request(*contents, protocol=CHAT):
-    roles = itertools.cycle(["user", "assistant"])
-    messages = [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
-    return protocol.read({"model": "sigma-mem", "messages": messages}, {})
+    return protocol.read({"model": "sigma-mem", "messages": talk(*contents)}, {})
 
 
 def kept(value=0.0, margin=0.05, cached=0.1):
-    upstreams = [
-        Upstream(name="ann", base_url="http://127.0.0.1/v1", input_price=1.0, cached_price=cached),
-        Upstream(name="bob", base_url="http://127.0.0.1/v1", input_price=1.0, cached_price=cached),
-        Upstream(name="cheap", base_url="http://127.0.0.1/v1"),
-    ]
+    dear = {"input_price": 1.0, "cached_price": cached}
+    prices = {"ann": dear, "bob": dear, "cheap": {}}
+    upstreams = [Upstream(name, "http://127.0.0.1/v1", **price) for name, price in prices.items()]
     return Conversations(upstreams, value, margin)
 
 
@@ -200,8 +191,7 @@ def test_in_observe_the_callers_model_serves_and_the_decision_is_recorded(start)
         mode="observe",
         usual="bob",
     )
-    asked = [{"role": "user", "content": "x"}]
-    mem = memory_of(gateway)
+    asked, mem = talk("x"), memory_of(gateway)
     for model, serves in (("sigma-mem", "bob"), ("bob", "bob"), ("ann", "ann"), ("sigma-mem/vote", "bob")):
         answer = gateway.create(model=model, messages=asked)
         decision = mem.decision(answer.id)
@@ -214,24 +204,18 @@ def test_in_observe_the_callers_model_serves_and_the_decision_is_recorded(start)
 def test_bypass_decides_and_records_nothing(start):
     gateway = start({"ann": says("1"), "bob": says("2")}, mode="bypass", usual="bob")
     for model, serves in (("sigma-mem", "bob"), ("ann", "ann")):
-        assert gateway.create(model=model, messages=[{"role": "user", "content": "x"}]).model == serves
+        assert gateway.create(model=model, messages=talk("x")).model == serves
     assert memory_of(gateway).events == 0
 
 
 def test_a_topic_has_a_mode_of_its_own(start):
-    from sigma_mem.serve.config import TopicRule
-
     gateway = start(
         {"ann": says("1"), "bob": says("2")},
         topics=(TopicRule("law", "bypass", "bob"), TopicRule("sums", "observe", "ann")),
     )
     mem, url = memory_of(gateway), f"{gateway.url}/v1/chat/completions"
     for topic, serves, events in (("law", "bob", 0), (["other", "sums"], "ann", 1), ("other", None, 2)):
-        body = {
-            "model": "sigma-mem",
-            "messages": [{"role": "user", "content": "x"}],
-            "sigma_mem": {"topic": topic},
-        }
+        body = {"model": "sigma-mem", "messages": talk("x"), "sigma_mem": {"topic": topic}}
         model = httpx2.post(url, json=body).json()["model"]
         assert model == serves or serves is None
         assert mem.events == events
@@ -251,7 +235,7 @@ def test_the_report_in_observe_says_what_happens_once_it_is_on(start, tmp_path):
         topic = ("law", "code")[number % 2]
         answer = gateway.create(
             model=model,
-            messages=[{"role": "user", "content": f"question {number} of {topic}"}],
+            messages=talk(f"question {number} of {topic}"),
             extra_body={"sigma_mem": {"topic": topic, "explore": False}},
         )
         right = is_right(answer.model, topic, number)

@@ -5,6 +5,7 @@ import itertools
 import json
 import socket
 import time
+from contextlib import contextmanager
 
 import httpx2
 import openai
@@ -169,6 +170,17 @@ def test_a_client_that_leaves_ends_the_upstreams_stream(start):
     wait_until(lambda: gateway.servers["ann"].closed)
 
 
+@contextmanager
+def asked(gateway, **body):
+    """A client that sent a question, which reached the upstream, and reads nothing."""
+    raw, address = json.dumps({"messages": ASK, **body}).encode(), httpx2.URL(gateway.url)
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
+    with socket.create_connection((address.host, address.port)) as client:
+        client.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
+        wait_until(lambda: gateway.servers["ann"].requests)
+        yield
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask", "ann"])
 def test_a_client_that_leaves_before_the_answer_ends_the_upstreams_call(start, model, stream):
@@ -183,12 +195,8 @@ def test_a_client_that_leaves_before_the_answer_ends_the_upstreams_call(start, m
             await asyncio.sleep(0.01)
 
     gateway = start({"ann": thinks}, peers={"ann": {"timeout": 60.0}})
-    upstream, address = gateway.servers["ann"], httpx2.URL(gateway.url)
-    raw = json.dumps({"model": model, "messages": ASK, "stream": stream}).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    with socket.create_connection((address.host, address.port)) as client:
-        client.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
-        wait_until(lambda: upstream.requests)
+    upstream = gateway.servers["ann"]
+    with asked(gateway, model=model, stream=stream):
         assert not upstream.closed
     wait_until(lambda: upstream.closed)
 
@@ -263,11 +271,6 @@ def test_a_stream_ends_at_the_deadline_whatever_the_upstream_sends(start):
 
 def test_a_client_that_does_not_read_a_stream_is_left_at_the_deadline(start):
     gateway = start({"ann": says(" ".join(["x" * 80_000] * 100))}, deadline=1.5)
-    raw = json.dumps({"model": "sigma-mem", "messages": ASK, "stream": True}).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
-    address = httpx2.URL(gateway.url)
-    with socket.create_connection((address.host, address.port)) as client:
-        client.sendall(f"{head}content-length: {len(raw)}\r\n\r\n".encode() + raw)
-        wait_until(lambda: gateway.servers["ann"].requests)
+    with asked(gateway, model="sigma-mem", stream=True):
         assert gateway.context.metrics.running == 1
         wait_until(lambda: gateway.context.metrics.running == 0)

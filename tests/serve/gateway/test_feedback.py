@@ -17,18 +17,6 @@ def send(gateway, body, key=None, **headers):
     return httpx2.post(f"{gateway.url}/v1/feedback", json=body, headers=sent)
 
 
-def test_feedback_by_completion_id_moves_the_routing(start):
-    """Through the official client alone: only who served is ever labelled."""
-    gateway = start({"ann": says("391"), "bob": says("381"), "cat": says("371")})
-    for _ in range(24):
-        answer = ask(gateway)
-        right = answer.choices[0].message.content == "391"
-        gateway.client.post("/feedback", cast_to=object, body={"id": answer.id, "score": float(right)})
-    after = [ask(gateway, explore=False) for _ in range(5)]
-    assert {answer.model for answer in after} == {"ann"}
-    assert memory_of(gateway).sources()[0].name == "default"
-
-
 def test_a_score_is_about_everyone_who_said_the_same(start):
     gateway = start({"ann": says("391"), "bob": says("381"), "cat": says("The answer is 391.")})
     answer = ask(gateway, "sigma-mem/vote")

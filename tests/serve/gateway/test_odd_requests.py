@@ -3,8 +3,7 @@
 import httpx2
 import pytest
 
-from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import breaks_off
+from serve.gateway.upstreams import breaks_off, speaks
 
 IMAGE = "data:image/png;base64,iVBORw0KGgo="
 PATHS = {"chat": "chat/completions", "messages": "messages", "responses": "responses"}

@@ -1,8 +1,11 @@
 """The store goes away and comes back: the gateway serves meanwhile, and records afterwards."""
 
 import importlib.util
+import socket
 import sys
+import threading
 import time
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,7 +51,7 @@ def metrics(gateway):
 
 
 def wait_until_back(gateway):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 30
     while metrics(gateway)["sigma_mem_store_up"] != "1.0":
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -150,3 +153,58 @@ def test_three_upstreams_that_misbehave_and_a_store_that_goes_and_comes(store):
     report = benchmark.measure(store.path, store.stop, store.start, requests=150)
     assert report.faults == []
     assert report.marks["queued"] >= 30
+
+
+@contextmanager
+def relay(folder, target):
+    """A socket in front of a server's; after `silent.set()` nothing that comes in goes on, either way."""
+    listener, silent, opened = socket.socket(socket.AF_UNIX), threading.Event(), []
+    listener.bind(str(folder / ".s.PGSQL.5432"))
+    listener.listen(64)
+
+    def pump(source, to):
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if silent.is_set():
+                    return  # and both sides stay open
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def accept():
+        with suppress(OSError):
+            while True:
+                client, server = listener.accept()[0], socket.socket(socket.AF_UNIX)
+                opened.extend((client, server))
+                if not silent.is_set():
+                    server.connect(target)
+                    for ends in ((client, server), (server, client)):
+                        threading.Thread(target=pump, args=ends, daemon=True).start()
+
+    def speak():
+        for each in opened:
+            each.close()
+        silent.clear()
+
+    threading.Thread(target=accept, daemon=True).start()
+    yield SimpleNamespace(silent=silent, speak=speak)
+    speak()
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+
+
+def test_the_gateway_serves_while_the_database_swallows_everything(start, postgres, tmp_path):
+    """Its address takes connections and statements, and never answers."""
+    real = postgres.partition("host=")[2].partition("&")[0]
+    with relay(tmp_path, f"{real}/.s.PGSQL.5432") as line, start.fresh() as begin:
+        gateway = begin({"ann": says("391")}, path=postgres.replace(real, str(tmp_path)))
+        assert "x-sigma-mem-unrecorded" not in post(gateway)[0].headers
+        line.silent.set()
+        first, *others = [post(gateway) for _ in range(4)]
+        assert first[1] < 15.0
+        assert all(seconds < 2.0 for _, seconds in others)
+        for response, _ in (first, *others):
+            assert response.status_code == 200
+            assert response.headers["x-sigma-mem-unrecorded"] == "queued"
+        line.speak()
+        wait_until_back(gateway)
+        assert len(list(memory_of(gateway).decisions(9))) == 5

@@ -9,8 +9,7 @@ import pydantic
 import pytest
 
 from serve.gateway.conftest import memory_of
-from serve.gateway.speakers import speaks
-from serve.gateway.upstreams import says
+from serve.gateway.upstreams import EVENTS, says, send_event, speaks
 from sigma_mem.serve.keys import add_key
 
 ASK = [{"role": "user", "content": "What is 17 * 23?"}]
@@ -20,10 +19,6 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 
 def only(protocol):
     return {"protocols": (protocol,)}
-
-
-def one(protocol, text):
-    return says(text) if protocol == "chat" else speaks(protocol, text)
 
 
 def narrowed(peer):
@@ -131,24 +126,6 @@ def turns(seen):
     return answer
 
 
-def chat_turns(seen):
-    answer = turns(seen)
-
-    async def behave(server, body, writer):
-        text, calls = answer(body)
-        made = [
-            {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
-            for id, name, given in calls
-        ]
-        await says(text or None, **({"tool_calls": made} if made else {}))(server, body, writer)
-
-    return behave
-
-
-def in_a_loop(spoken, seen=3):
-    return chat_turns(seen) if spoken == "chat" else speaks(spoken, turns(seen))
-
-
 def loop_of_messages(gateway, stream):
     tools = [{"name": "count", "description": "Counts.", "input_schema": SCHEMA}]
     asked, ids, peers = list(ASK), [], set()
@@ -196,7 +173,9 @@ def loop_of_responses(gateway, stream):
 @pytest.mark.parametrize("loop", [loop_of_messages, loop_of_responses])
 def test_a_tool_loop_stays_on_its_peer_and_is_one_event(start, loop, spoken, stream):
     names = ["ann", "bob", "cat"]
-    gateway = start({name: in_a_loop(spoken) for name in names}, peers={n: only(spoken) for n in names})
+    gateway = start(
+        {name: speaks(spoken, turns(3)) for name in names}, peers={n: only(spoken) for n in names}
+    )
     said, ids, peers = loop(gateway, stream)
     assert said == "3 results"
     assert (len(ids), len(peers)) == (4, 1)
@@ -209,7 +188,7 @@ def test_a_tool_loop_stays_on_its_peer_and_is_one_event(start, loop, spoken, str
 
 
 def test_ten_turns_over_peers_of_all_protocols(start):
-    gateway = start({s: in_a_loop(s, 10) for s in SPOKEN}, peers={s: only(s) for s in SPOKEN})
+    gateway = start({s: speaks(s, turns(10)) for s in SPOKEN}, peers={s: only(s) for s in SPOKEN})
     for loop in (loop_of_messages, loop_of_responses):
         said, ids, peers = loop(gateway, stream=False)
         assert (said, len(ids), len(peers)) == ("10 results", 11, 1)
@@ -266,10 +245,8 @@ def test_a_request_that_makes_no_sense_goes_only_to_peers_of_its_protocol(three)
 
 @pytest.mark.parametrize("spoken", SPOKEN)
 def test_a_stream_that_is_cut_ends_in_the_protocols_own_error(start, spoken):
-    from serve.gateway.upstreams import cuts_the_stream
-
-    behave = cuts_the_stream if spoken == "chat" else speaks(spoken, "half an answer", cut_after=6)
-    gateway = start({"bad": behave}, peers={"bad": only(spoken)})
+    after = 3 if spoken == "chat" else 6
+    gateway = start({"bad": speaks(spoken, "half an answer", after)}, peers={"bad": only(spoken)})
     events = gateway.claude().messages.create(model="sigma-mem", max_tokens=9, messages=ASK, stream=True)
     assert next(iter(events)).type == "message_start"
     with pytest.raises(anthropic.APIStatusError, match="broke off") as error:
@@ -284,11 +261,8 @@ def test_a_stream_that_is_cut_ends_in_the_protocols_own_error(start, spoken):
 
 def test_an_error_inside_a_stream_is_a_failure_without_the_upstreams_words(start):
     async def overloaded(server, body, writer):
-        from serve.gateway.speakers import send_named
-        from serve.gateway.upstreams import EVENTS
-
         writer.write(EVENTS.encode())
-        send_named(writer, {"type": "error", "error": {"type": "overloaded_error", "message": "secret host"}})
+        send_event(writer, {"type": "error", "error": {"type": "overloaded_error", "message": "secret host"}})
         writer.write(b"0\r\n\r\n")
 
     gateway = start(
@@ -392,7 +366,7 @@ class Sum(pydantic.BaseModel):
 
 @pytest.mark.parametrize("spoken", SPOKEN)
 def test_structured_output_in_every_protocol(start, spoken):
-    gateway = start({"ann": one(spoken, '{"a": 7}')}, peers={"ann": only(spoken)})
+    gateway = start({"ann": speaks(spoken, '{"a": 7}')}, peers={"ann": only(spoken)})
     asked = {"model": "sigma-mem", "messages": ASK}
     parsed = [
         gateway.client.chat.completions.parse(**asked, response_format=Sum).choices[0].message.parsed,

@@ -1,4 +1,4 @@
-"""``model="sigma-mem"``: the official client against the gateway, over upstreams on loopback."""
+"""``model="sigma-mem"``, a peer's own name, and what both cost: the official client against the gateway."""
 
 import asyncio
 import json
@@ -9,11 +9,12 @@ import openai
 import pytest
 
 from serve.gateway.conftest import ASK, ask, memory_of
-from serve.gateway.upstreams import fails, says
+from serve.gateway.upstreams import breaks_off, cuts_the_stream, fails, says
 from sigma_mem import SigmaMem
-from sigma_mem.errors import InputError, StoreError, UnknownDecisionError
+from sigma_mem.errors import StoreError, UnknownDecisionError
 from sigma_mem.ledger.fold import Fold
-from sigma_mem.serve.config import ServerConfig, Upstream
+
+MODELS = ("sigma-mem", "sigma-mem/vote", "sigma-mem/ask")
 
 
 def test_a_route_answers_with_the_peer_its_decision_and_its_usage(start):
@@ -126,7 +127,7 @@ def test_namespaces_are_apart(start):
         ask(gateway, namespace="team-c")
 
 
-@pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask"])
+@pytest.mark.parametrize("model", MODELS)
 def test_a_decision_is_on_disk_before_its_id_leaves_and_holds_no_text(start, tmp_path, model):
     file = tmp_path / "memory.db"
     gateway = start({"ann": says("Behind the Matterhorn."), "bob": says("In Timbuktu.")}, path=str(file))
@@ -152,7 +153,7 @@ def test_the_answer_of_a_route_is_kept_with_its_stream_and_by_whoever_gave_it(st
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
-@pytest.mark.parametrize("model", ["sigma-mem", "sigma-mem/vote", "sigma-mem/ask"])
+@pytest.mark.parametrize("model", MODELS)
 def test_where_the_disk_fails_no_id_leaves(start, monkeypatch, model, stream):
     gateway = start({"ann": says("391")}, on_store_failure="refuse")
 
@@ -178,7 +179,140 @@ def test_an_upstream_that_joins_starts_like_another(start, tmp_path):
     assert mem.state.labels_of("low") == pytest.approx(2.0)
 
 
-def test_an_upstream_is_like_another_one():
-    low = Upstream(name="low", base_url="http://host/v1", like="large")
-    with pytest.raises(InputError, match="like 'large'; expected another one of"):
-        ServerConfig(upstreams=(low,))
+# ---- a peer's own name
+
+
+def test_a_peers_own_name_passes_through_without_a_decision(start):
+    gateway = start({"ann": says("391"), "team/bob": says("381")}, peers={"ann": {"output_price": 2.0}})
+    create = gateway.client.chat.completions.with_raw_response.create
+    raw = create(model="team/bob", messages=ASK, temperature=0.5)
+    answer = raw.parse()
+    assert (answer.model, answer.id, answer.choices[0].message.content) == ("team/bob", "upstream-1", "381")
+    assert raw.headers["x-sigma-mem-peer"] == "team/bob"
+    assert "x-sigma-mem-decision" not in raw.headers
+    assert create(model="ann", messages=ASK).headers["x-sigma-mem-cost"] == "1e-05"
+    chunks = list(gateway.create(model="ann", messages=ASK, stream=True))
+    assert {c.model for c in chunks} == {"ann"}
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "391 "
+    assert memory_of(gateway).events == 0
+
+
+def test_what_a_named_peer_says_of_the_request_is_passed_on(start):
+    gateway = start(
+        {
+            "refuses": fails("422 Unprocessable Entity", {"detail": "no such field"}),
+            "fails": fails("503 Service Unavailable"),
+            "cuts": cuts_the_stream,
+        }
+    )
+    with pytest.raises(openai.UnprocessableEntityError, match="no such field"):
+        gateway.create(model="refuses", messages=ASK)
+    with pytest.raises(openai.InternalServerError) as error:
+        gateway.create(model="fails", messages=ASK)
+    assert error.value.status_code == 502
+    with pytest.raises(openai.APIError, match="broke off"):
+        list(gateway.create(model="cuts", messages=ASK, stream=True))
+
+
+def test_a_named_peer_that_limits_its_rate_says_how_long_to_wait(start):
+    gateway = start(
+        {
+            "asks": fails("429 Too Many Requests", headers="retry-after: 7\r\n"),
+            "odd": fails("429 Too Many Requests", headers="retry-after: soon\r\n"),
+        }
+    )
+    for call in (
+        lambda model: gateway.create(model=model, messages=ASK),
+        lambda model: gateway.create(model=model, messages=ASK, stream=True),
+        lambda model: gateway.client.embeddings.create(model=model, input="x"),
+    ):
+        for model, wait in (("asks", "7"), ("odd", "5")):
+            with pytest.raises(openai.RateLimitError, match=f"{model} limits its rate") as error:
+                call(model)
+            assert error.value.response.headers["retry-after"] == wait
+    with pytest.raises(openai.InternalServerError) as error:  # nobody answered, whatever the reasons
+        gateway.create(model="sigma-mem", messages=ASK)
+    assert error.value.status_code == 502
+
+
+def test_embeddings_pass_through_to_the_peer_they_name(start):
+    gateway = start({"ann": says("391")}, peers={"ann": {"model": "embed-3", "input_price": 1.0}})
+    raw = gateway.client.embeddings.with_raw_response.create(
+        model="ann",
+        input="cat",
+        encoding_format="float",
+        extra_body={"unknown": [1], "sigma_mem": {"namespace": "default"}},
+    )
+    answer = raw.parse()
+    assert (answer.model, answer.data[0].embedding) == ("ann", [1.0])
+    assert raw.headers["x-sigma-mem-cost"] == "3e-06"
+    (path, _, body) = gateway.servers["ann"].requests[0]
+    assert path == "/v1/embeddings"
+    assert body == {"model": "embed-3", "input": "cat", "encoding_format": "float", "unknown": [1]}
+    with pytest.raises(openai.NotFoundError):
+        gateway.client.embeddings.create(model="sigma-mem", input="cat")
+
+
+def test_a_service_without_upstreams_has_no_models(start):
+    gateway = start({})
+    assert list(gateway.client.models.list()) == []
+    with pytest.raises(openai.NotFoundError):
+        gateway.create(model="sigma-mem", messages=ASK)
+
+
+# ---- costs
+
+
+CHEAP, DEAR = {"output_price": 1.0}, {"output_price": 1000.0}
+CALL = 5 / 1e6  # what a cheap call really costs: five tokens
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_a_call_cost_is_in_the_ledger(start, model):
+    gateway = start({"ann": says("391")}, peers={"ann": CHEAP})
+    answer = ask(gateway, model)
+    assert answer.sigma_mem["cost"] == pytest.approx(CALL)
+    assert memory_of(gateway).spent().total == pytest.approx(CALL)
+    assert memory_of(gateway).decision(answer.id).served == "ann"
+
+
+def test_a_stream_is_charged_at_its_end(start):
+    gateway = start({"ann": says("391")}, peers={"ann": CHEAP})
+    chunks = list(gateway.create(model="sigma-mem", messages=ASK, stream=True))
+    assert memory_of(gateway).spent().total == pytest.approx(CALL)
+    assert memory_of(gateway).decision(chunks[0].id).cost == pytest.approx(CALL)
+
+
+def test_a_peer_that_failed_is_not_charged(start):
+    gateway = start({"ann": breaks_off, "bob": says("391")}, peers={"ann": DEAR, "bob": CHEAP}, explore=False)
+    assert ask(gateway).model == "bob"
+    assert memory_of(gateway).spent().total == pytest.approx(CALL)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_max_cost_holds(start, model):
+    """Expected are 300 tokens of an answer: 0.3 of a dear peer, 0.0003 of a cheap one."""
+    gateway = start({"dear": says("391"), "cheap": says("381")}, peers={"dear": DEAR, "cheap": CHEAP})
+    for _ in range(3):
+        assert ask(gateway, model, max_cost=0.01).model == "cheap"
+    assert gateway.servers["dear"].requests == []
+    with pytest.raises(openai.BadRequestError, match="max_cost"):
+        ask(gateway, model, max_cost=0.0001)
+
+
+def test_no_peer_beyond_max_cost_steps_in(start):
+    gateway = start({"dear": says("391"), "cheap": fails()}, peers={"dear": DEAR, "cheap": CHEAP})
+    for model in MODELS:
+        with pytest.raises(openai.InternalServerError):
+            ask(gateway, model, max_cost=0.01)
+    assert gateway.servers["dear"].requests == []
+
+
+def test_a_vote_asks_the_most_trusted_that_it_can_pay_for(start):
+    names = ("ann", "bob", "cat")
+    gateway = start({name: says("391") for name in names}, peers=dict.fromkeys(names, CHEAP))
+    mem = memory_of(gateway)
+    for _ in range(5):
+        mem.feedback(mem.route(ASK), {"ann": False, "bob": True, "cat": True})
+    answer = ask(gateway, "sigma-mem/vote", max_cost=0.0007)
+    assert set(mem.decision(answer.id).canons) == {"bob", "cat"}

@@ -6,12 +6,9 @@ import pytest
 
 from serve.gateway.conftest import memory_of
 from serve.gateway.upstreams import completion, says, send_json
-from sigma_mem.errors import InputError
-from sigma_mem.serve.config import SIGNALS, ServerConfig
+from sigma_mem.serve.config import SIGNALS
 from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.conversation import FUNCTIONS, Seen
-from sigma_mem.serve.gateway.messages import MESSAGES
-from sigma_mem.serve.gateway.responses import RESPONSES
 
 SCHEMA = {
     "type": "object",
@@ -86,42 +83,12 @@ RUN = {"command": "cd app && pytest -q"}
     ],
 )
 def test_what_a_signal_says_of_the_answer_before(name, messages, right):
+    assert tuple(FUNCTIONS) == SIGNALS
     assert says_of(name, *messages) is right
 
 
 def test_the_same_request_again_was_not_answered_well():
     assert says_of("regenerated", ASKED, again=True) is False
-
-
-def test_signals_read_all_three_protocols():
-    anthropic = [
-        ASKED,
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "shell", "input": RUN}]},
-        {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "exit code: 1"}],
-        },
-    ]
-    tools = [{"name": "shell", "input_schema": SCHEMA}]
-    asked = {"model": "m", "max_tokens": 9, "messages": anthropic, "tools": tools}
-    messages = MESSAGES.prompt(asked, lambda what: None)
-    openai = [
-        {"type": "message", "role": "user", "content": "What?"},
-        {"type": "function_call", "call_id": "t1", "name": "shell", "arguments": json.dumps(RUN)},
-        {"type": "function_call_output", "call_id": "t1", "output": "exit code: 1"},
-    ]
-    tools = [{"type": "function", "name": "shell", "parameters": SCHEMA}]
-    responses = RESPONSES.prompt({"model": "m", "input": openai, "tools": tools}, lambda what: None)
-    for prompt in (messages, responses):
-        seen = Seen(prompt.messages, prompt.tools)
-        assert FUNCTIONS["tests"](seen) is False
-        assert FUNCTIONS["tool_arguments"](seen) is True
-
-
-def test_signals_are_named_or_refused():
-    assert tuple(FUNCTIONS) == SIGNALS
-    with pytest.raises(InputError, match=r"signals is .*'mood'.*'rephrased'"):
-        ServerConfig(signals=("mood",))
 
 
 def sent(gateway, *messages, **more):

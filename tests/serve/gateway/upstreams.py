@@ -1,4 +1,4 @@
-"""Small servers on loopback that speak OpenAI's protocol, well or badly, each in a thread of its own."""
+"""Small models on loopback that speak one protocol each, well or badly, each in a thread of its own."""
 
 import asyncio
 import json
@@ -104,8 +104,26 @@ def send_json(writer, body, status="200 OK", headers=""):
 
 
 def send_event(writer, data):
-    raw = f"data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+    """An event, with its name if it has a type."""
+    name = f"event: {data['type']}\n" if "type" in data else ""
+    raw = f"{name}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
     writer.write(f"{len(raw):x}\r\n".encode() + raw + b"\r\n")
+
+
+async def send_answer(writer, body, whole, events, cut_after=None):
+    """A whole answer, or its events if the request wants those; the connection may break after some."""
+    if not body.get("stream"):
+        send_json(writer, whole)
+        return
+    writer.write(EVENTS.encode())
+    for number, event in enumerate(events(whole, body)):
+        if number == cut_after:
+            await writer.drain()
+            await asyncio.sleep(0.05)
+            raise ConnectionAbortedError
+        send_event(writer, event)
+        await writer.drain()
+    writer.write(b"0\r\n\r\n")
 
 
 def usage(prompt=10, completion=5):
@@ -142,29 +160,172 @@ def chunk(delta, finish=None):
     }
 
 
+def chat_events(whole, body):
+    message = whole["choices"][0]["message"]
+    yield chunk({"role": "assistant", "content": ""})
+    if calls := message.get("tool_calls"):
+        yield chunk({"tool_calls": [{"index": i, **call} for i, call in enumerate(calls)]})
+    for word in message["content"].split(" ") if message["content"] else ():
+        yield chunk({"content": word + " "})
+    yield chunk({}, whole["choices"][0]["finish_reason"])
+    if (body.get("stream_options") or {}).get("include_usage"):
+        yield chunk({}) | {"choices": [], "usage": usage()}
+    yield "[DONE]"
+
+
 def says(answer: str | Callable, seconds=0.0, **more):
-    """A model that always gives this answer, or what a function makes of the request's body."""
+    """A model for chat that always gives this answer, or what a function makes of the request's body."""
 
     async def behave(server, body, writer):
         await asyncio.sleep(seconds)
         text = answer(body) if callable(answer) else answer
         if "input" in body:  # embeddings
             send_json(writer, {"object": "list", "data": [{"embedding": [1.0]}], "usage": usage(3, 0)})
-        elif not body.get("stream"):
-            send_json(writer, completion(text, **more))
         else:
-            writer.write(EVENTS.encode())
-            send_event(writer, chunk({"role": "assistant", "content": ""}))
-            if calls := more.get("tool_calls"):
-                send_event(writer, chunk({"tool_calls": [{"index": i, **c} for i, c in enumerate(calls)]}))
-            for word in text.split(" ") if text else ():
-                send_event(writer, chunk({"content": word + " "}))
-                await writer.drain()
-            send_event(writer, chunk({}, "tool_calls" if calls else "stop"))
-            if (body.get("stream_options") or {}).get("include_usage"):
-                send_event(writer, chunk({}) | {"choices": [], "usage": usage()})
-            send_event(writer, "[DONE]")
-            writer.write(b"0\r\n\r\n")
+            await send_answer(writer, body, completion(text, **more), chat_events)
+
+    return behave
+
+
+def chat(text, calls=()):
+    made = [
+        {"id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
+        for id, name, given in calls
+    ]
+    return completion(text or None, **({"tool_calls": made} if made else {}))
+
+
+def message(text, calls=()):
+    content = [{"type": "text", "text": text}] if text else []
+    content += [
+        {"type": "tool_use", "id": id, "name": name, "input": arguments} for id, name, arguments in calls
+    ]
+    return {
+        "id": "msg_upstream",
+        "type": "message",
+        "role": "assistant",
+        "model": "its-own-name",
+        "content": content,
+        "stop_reason": "tool_use" if calls else "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 9,
+            "output_tokens": 5,
+            "cache_read_input_tokens": 1,
+            "service_tier": "standard",
+        },
+    }
+
+
+def message_events(whole, body):
+    began = {**whole, "content": [], "stop_reason": None}
+    began["usage"] = {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 1}
+    yield {"type": "message_start", "message": began}
+    yield {"type": "ping"}
+    for index, block in enumerate(whole["content"]):
+        kind = block["type"]
+        empty = {"text": ""} if kind == "text" else {"input": {}}
+        yield {"type": "content_block_start", "index": index, "content_block": block | empty}
+        if kind == "text":
+            deltas = [{"type": "text_delta", "text": word + " "} for word in block["text"].split(" ")]
+        else:
+            raw = json.dumps(block["input"])
+            deltas = [
+                {"type": "input_json_delta", "partial_json": raw[i : i + 3]} for i in range(0, len(raw), 3)
+            ]
+        for delta in deltas:
+            yield {"type": "content_block_delta", "index": index, "delta": delta}
+        yield {"type": "content_block_stop", "index": index}
+    ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 5}}
+    yield {"type": "message_stop"}
+
+
+def response(text, calls=()):
+    output = []
+    if text:
+        part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+        said = {"role": "assistant", "status": "completed", "content": [part]}
+        output.append({"id": "msg_1", "type": "message", **said})
+    output += [
+        {
+            "id": f"fc_{id}",
+            "type": "function_call",
+            "call_id": id,
+            "name": name,
+            "arguments": json.dumps(arguments),
+            "status": "completed",
+        }
+        for id, name, arguments in calls
+    ]
+    return {
+        "id": "resp_upstream",
+        "object": "response",
+        "created_at": 1,
+        "status": "completed",
+        "model": "its-own-name",
+        "output": output,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+        "service_tier": "default",
+        "usage": {
+            "input_tokens": 10,
+            "input_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 0},
+            "output_tokens": 5,
+            "output_tokens_details": {"reasoning_tokens": 2},
+            "total_tokens": 15,
+        },
+    }
+
+
+def _response_events(whole):
+    began = {**whole, "status": "in_progress", "output": [], "usage": None}
+    yield {"type": "response.created", "response": began}
+    yield {"type": "response.in_progress", "response": began}
+    for index, item in enumerate(whole["output"]):
+        at = {"item_id": item["id"], "output_index": index}
+        empty = {"content": []} if item["type"] == "message" else {"arguments": ""}
+        yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
+        if item["type"] == "message":
+            (part,) = item["content"]
+            at |= {"content_index": 0}
+            yield {"type": "response.content_part.added", **at, "part": part | {"text": ""}}
+            for word in part["text"].split(" "):
+                yield {"type": "response.output_text.delta", **at, "delta": word + " ", "logprobs": []}
+            yield {"type": "response.output_text.done", **at, "text": part["text"], "logprobs": []}
+            yield {"type": "response.content_part.done", **at, "part": part}
+        else:
+            yield {"type": "response.function_call_arguments.delta", **at, "delta": item["arguments"]}
+            yield {"type": "response.function_call_arguments.done", **at, "arguments": item["arguments"]}
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": "response.completed", "response": whole}
+
+
+def response_events(whole, body):
+    return ({**event, "sequence_number": number} for number, event in enumerate(_response_events(whole)))
+
+
+SPEAKERS = {
+    "chat": ("/v1/chat/completions", chat, chat_events),
+    "messages": ("/v1/messages", message, message_events),
+    "responses": ("/v1/responses", response, response_events),
+}
+
+
+def speaks(protocol, answer, cut_after=None):
+    """A model of this protocol alone; `answer` is its text, or makes (text, calls) of the request's body."""
+    path, whole_of, events = SPEAKERS[protocol]
+
+    async def behave(server, body, writer):
+        asked = server.requests[-1][0]
+        if asked == "/v1/messages/count_tokens" and protocol == "messages":
+            send_json(writer, {"input_tokens": len(json.dumps(body["messages"]))})
+        elif asked != path:
+            send_json(writer, {"error": {"message": "no such path", "type": "not_found"}}, "404 Not Found")
+        else:
+            text, calls = answer(body) if callable(answer) else (answer, ())
+            await send_answer(writer, body, whole_of(text, calls), events, cut_after)
 
     return behave
 

@@ -85,7 +85,6 @@ T = TypeVar("T")
 _LINES = 20_000  # of the ledger's end that a view is made of
 _LOOKED_AT = 2_000  # decisions among which those without labels are sought
 _BINS = 48  # of an overview's time axis
-_Z = 1.96  # half-width of a 95 % interval, in standard deviations
 LEAST = 5  # labels, below which nothing is said of a peer
 
 
@@ -424,7 +423,7 @@ def _curve(history: History, window: int, points: int) -> list[dict[str, Any]]:
         return []
     times, right = history.rolling(window)
     share = np.clip(right, 0.0, 1.0)
-    low, high = wilson(share, np.minimum(np.arange(1, len(events) + 1), window).astype(np.float64), _Z)
+    low, high = wilson(share, np.minimum(np.arange(1, len(events) + 1), window).astype(np.float64))
     shown = np.unique(np.linspace(0, len(events) - 1, min(points, len(events))).round().astype(int))
     return [
         {

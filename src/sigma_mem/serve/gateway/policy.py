@@ -560,11 +560,8 @@ async def _routed_stream(turn: Turn, decision: Decision, stream: EventStream) ->
     except BaseException:
         await stream.aclose()
         raise
-    stamp, charge = (
-        p.Stamp(turn.id, stream.peer.name, summary, turn.kept),
-        partial(turn.charge, decision, stream.peer.name),
-    )
-    events = passed_on(turn.calls, stream, stamp, charge)
+    stamp = p.Stamp(turn.id, stream.peer.name, summary, turn.kept)
+    events = passed_on(turn.calls, stream, stamp, partial(turn.charge, decision, stream.peer.name))
     headers = p.headers_of(summary, without="cost")
     return EventResponse(events, headers, stream.aclose, turn.calls.seconds_left())
 

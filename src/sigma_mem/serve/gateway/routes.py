@@ -10,18 +10,17 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sigma_mem.serve.calls import Context, id_of_caller
+from sigma_mem.operations import TABLE
+from sigma_mem.serve.calls import Context, perform
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway import protocol as p
 from sigma_mem.serve.gateway.chat import CHAT
 from sigma_mem.serve.gateway.messages import MESSAGES
 from sigma_mem.serve.gateway.policy import Policy, unknown_model
-from sigma_mem.serve.gateway.protocol import Body, Options, Protocol
+from sigma_mem.serve.gateway.protocol import Options, Protocol
 from sigma_mem.serve.gateway.protocol import Request as GatewayRequest
 from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.guard import namespace_for, needs, principal_of
-from sigma_mem.serve.keys import Principal
-from sigma_mem.serve.memories import ServedMemory
 from sigma_mem.serve.routes import PlainRoute
 from sigma_mem.session.peers import peers_that_said_it
 
@@ -87,13 +86,18 @@ def router(context: Context) -> APIRouter:
         given: ResponseFeedback,
         idempotency_key: Annotated[str | None, Header(min_length=1, max_length=256)] = None,
     ) -> dict[str, Any]:
-        who = principal_of(request)
+        who, response = principal_of(request), p.own_id(given.id)
         namespace = namespace_for(request, given.namespace, usual)
-        memory = await context.memories.get(namespace)
-        done = await record_feedback(memory, given, who, idempotency_key)
-        context.metrics.feedback.inc()
-        context.audit.wrote(who, "feedback", namespace, id=done["id"], comment=given.comment)
-        return done
+        labels: dict[str, Any] = dict(given.labels or {})
+        if given.score is not None:
+            memory = await context.memories.get(namespace)
+            decision = await memory.slow(lambda mem: mem.decision(response))
+            labels = dict.fromkeys(peers_that_said_it(decision), 2.0 * given.score - 1.0)
+        said = {"decision": response, "labels": labels, "id": idempotency_key, "amend": given.amend}
+        operation = TABLE["feedback"]
+        done, _ = await perform(context, who, operation, namespace, said, comment=given.comment)
+        taken = {name: getattr(done, name) for name in ("id", "event", "labels", "source")}
+        return {"object": "sigma_mem.feedback", **taken}
 
     @routes.get("/v1/models", summary="The memory's ways to choose, and every upstream.")
     @needs("read")
@@ -194,29 +198,3 @@ class ResponseFeedback(BaseModel):
         if (self.score is None) == (self.labels is None):
             raise ValueError("expected either score or labels")
         return self
-
-
-async def record_feedback(
-    memory: ServedMemory, given: ResponseFeedback, who: Principal, idempotency_key: str | None
-) -> Body:
-    """Take feedback, and return once it is on disk. The source is the key that was used.
-
-    UnknownDecisionError if no decision has this id, ConflictError if it contradicts what the same source
-    said, or what came under the same idempotency key.
-    """
-    id = id_of_caller(who, idempotency_key)
-    response = p.own_id(given.id)
-    labels: dict[str, Any] = dict(given.labels or {})
-    if given.score is not None:
-        decision = await memory.slow(lambda mem: mem.decision(response))
-        labels = dict.fromkeys(peers_that_said_it(decision), 2.0 * given.score - 1.0)
-    done = await memory.slow(
-        lambda mem: mem.feedback(response, labels, source=who.name, id=id, amend=given.amend)
-    )
-    return {
-        "object": "sigma_mem.feedback",
-        "id": done.id,
-        "event": done.event,
-        "labels": dict(done.labels),
-        "source": done.source,
-    }
