@@ -1,7 +1,5 @@
 """The small stream, and the real ones where they are at hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

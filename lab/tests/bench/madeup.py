@@ -1,7 +1,5 @@
 """A small made-up stream in which peers differ by domain."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sigma_mem.encode.base import unit

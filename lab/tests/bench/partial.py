@@ -1,7 +1,5 @@
 """Streams in which something is missing: answers, peers, or the all-or-nothing of labels."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Unsupervised aggregation: against a naive reference, and on peers whose skill is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Baselines against naive references, and the one protocol they share."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

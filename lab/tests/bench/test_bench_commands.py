@@ -1,7 +1,5 @@
 """The bench commands as a user types them: one JSON object, tables, reports, clear errors."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

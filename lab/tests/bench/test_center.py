@@ -1,7 +1,5 @@
 """Rows of the tables with a center: what each row is, with scorers whose answers are known."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The confidence experiment: what a session claims, scored as it was claimed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from madeup import made_up

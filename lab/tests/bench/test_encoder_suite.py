@@ -1,7 +1,5 @@
 """The everyday prompts, and what is measured on them."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Each experiment on a small stream: its values, and the claims that must hold anywhere."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable

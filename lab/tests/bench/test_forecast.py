@@ -1,7 +1,5 @@
 """Figures of a forecast against definitions written out naively, and the claims that must hold anywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

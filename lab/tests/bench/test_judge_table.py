@@ -1,7 +1,5 @@
 """Verdicts as evidence in the bench: a judge that knows adds, a blind one costs little, AUC as defined."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

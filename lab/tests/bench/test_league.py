@@ -1,7 +1,5 @@
 """The rows of a league, and what they are compared with."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

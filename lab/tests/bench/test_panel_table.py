@@ -1,7 +1,5 @@
 """The panel experiment: accuracy against calls, as sessions play it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """``sigma-mem paper`` with a tiny random center: all tables and figures, resumed, equal to their parts."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import replace

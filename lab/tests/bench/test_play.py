@@ -1,7 +1,5 @@
 """No label reaches a decision, and labels come when they are due."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The poison experiment: who says what, and what is left of it."""
 
-from __future__ import annotations
-
 import numpy as np
 from madeup import made_up
 

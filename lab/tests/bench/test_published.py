@@ -1,7 +1,5 @@
 """The packaged copy of the paper's figures: it is the paper's, and it pools as the paper says."""
 
-from __future__ import annotations
-
 import pytest
 
 from sigma_lab.bench.paper.inputs import figure, published

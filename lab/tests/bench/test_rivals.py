@@ -1,7 +1,5 @@
 """Every rival speaks the protocol, learns an easy split, and takes partial labels."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows of a table: what counts as right, who can be chosen, and what a tie is worth."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

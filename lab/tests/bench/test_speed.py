@@ -1,7 +1,5 @@
 """The timing table: ratios, targets and a flat cost; the numbers themselves are not tested."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Streams played with their domains as topics, and the table of what that gains."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from madeup import made_up

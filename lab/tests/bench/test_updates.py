@@ -1,7 +1,5 @@
 """Updates of models under their names: what changes, what is compared, who is named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A checkpoint of a few steps for a tiny random center, written to disk with its model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sigma_lab.train import SteeringSettings, train_steering

@@ -1,7 +1,5 @@
 """The commands for the paper's tables need weights and a GPU; here at least their options are real."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every command of the page from models to the paper's tables, with a tiny center and small files."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import json

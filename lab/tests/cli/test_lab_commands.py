@@ -1,7 +1,5 @@
 """The commands that the laboratory adds to sigma-mem: what is listed, what is loaded, how they fail."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from importlib.metadata import entry_points

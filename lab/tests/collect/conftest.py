@@ -1,7 +1,5 @@
 """An endpoint, files of questions, releases, and a sandbox."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing

@@ -1,7 +1,5 @@
 """An endpoint on loopback that misbehaves on demand."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """`sigma-mem data answer` against an endpoint that fails in every way an endpoint can."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os
@@ -43,14 +41,8 @@ def test_an_answer_is_recorded_with_all_that_was_asked(endpoint, questions, monk
         ("q0", "a", "you said Q: one"), ("q1", "a", "you said Q: two"),
     ]  # fmt: skip
     messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Q: one"}]
-    body = {
-        "model": "echo",
-        "messages": messages,
-        "temperature": 0.7,
-        "top_p": 1.0,
-        "max_tokens": 9,
-        "seed": 0,
-    }
+    sampling = {"temperature": 0.7, "top_p": 1.0, "max_tokens": 9, "seed": 0}
+    body = {"model": "echo", "messages": messages, **sampling}
     assert records[0]["request"] == {"peer": endpoint.spec, "body": body}
     assert body in endpoint.bodies
     assert records[0]["model"] == "echo-1"

@@ -1,7 +1,5 @@
 """Peers as they are named: specifications, options, TOML files; and the cache of their replies."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -63,11 +61,8 @@ def test_a_toml_file_defines_peers(tmp_path):
     tables = read_peers(file, {"temperature": 0.1, "seed": 7})
     a, b = (peer_from(name, table.pop("spec"), table) for name, table in tables.items())
     assert (a.temperature, a.seed, b.temperature, b.seed) == (0.5, 7, 1.0, 7)
-    assert (b.stop, b.examples, dict(b.body)) == (
-        ("x",),
-        str(tmp_path / "few.jsonl"),
-        {"reasoning_effort": "low"},
-    )
+    assert (b.stop, b.examples) == (("x",), str(tmp_path / "few.jsonl"))
+    assert b.body == {"reasoning_effort": "low"}
 
 
 @pytest.mark.parametrize(
@@ -102,15 +97,8 @@ def test_the_key_of_a_request_changes_with_all_that_matters_and_nothing_else():
     def key(task: TaskPrompt = task, name: str = "a", spec: str = URL, **settings: object) -> str:
         return request_key(request_writer(peer_from(name, spec, settings))(task))
 
-    same = [
-        key(),
-        key(name="b"),
-        key(rate=1.0),
-        key(timeout=3),
-        key(key_env="K"),
-        key(TaskPrompt("q2", "What?")),
-    ]
-    assert len(set(same)) == 1
+    same = [key(), key(name="b"), key(rate=1.0), key(timeout=3), key(key_env="K")]
+    assert {*same} == {key(TaskPrompt("q2", "What?"))}
     other = [
         key(temperature=1), key(seed=1), key(top_p=0.5), key(max_tokens=5), key(stop=["x"]), key(system="s"),
         key(template="{prompt}!"), key(body={"k": 1}), key(omit=["seed"]), key(spec=URL + "2"),

@@ -1,7 +1,5 @@
 """``sigma-mem data select``: parts of a stream by domain."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """g before the first gradient step."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

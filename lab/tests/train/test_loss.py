@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import torch
 
 from sigma_lab.train.objective import best_slope, listwise, margin, pointwise

@@ -1,7 +1,5 @@
 """The parallel form against the loop it stands for, in value and in gradient."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 

@@ -1,7 +1,5 @@
 """Learning through a tiny frozen model: start, gradients, resume, checkpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

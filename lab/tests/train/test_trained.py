@@ -1,7 +1,5 @@
 """From a trained checkpoint back to a working center, through files and through the command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A tiny random center and a small stream whose peers are good at different things."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
