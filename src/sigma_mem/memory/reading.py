@@ -32,8 +32,8 @@ class Reading:
     slowest : mean label at the slowest horizon, whatever the φ
     claims : what every estimator and horizon claims alone, (P, K), as a ledger keeps it; None for one
     of_regression : weight of the regression against the kernel mean
-    away : computes by how much labels near φ alone differ from p̂'s mean label, which is shrunk to a prior, and
-        the variance of p̂ between the claims that it mixes
+    away : computes by how much labels near φ alone differ from p̂'s mean label, which is shrunk to a prior,
+        and the variance of p̂ between the claims that it mixes
     leverage : computes φᵀ(N_p + λI)⁻¹φ; None without regression
     topics : what topics changed of score, effective and p̂; None if none was given
     """
