@@ -138,7 +138,7 @@ function agreement(peers, votes, together, api) {
     const places = chosen.map((peer) => peers.indexOf(peer));
     const [i, j] = places.flatMap((a) => places.filter((b) => b >= a).map((b) => [a, b])).reduce((a, b) => (together[b[0]][b[1]] < together[a[0]][a[1]] ? b : a));
     result.textContent = known(worth) ? `${plural(chosen.length, "peer")} that agree${chosen.length === 1 ? "s" : ""} ${chosen.length === 1 ? "is" : "are"} worth ${number(worth, 2)} independent votes.`
-      : `Not known yet: ${i === j ? peers[i] : `${peers[i]} and ${peers[j]} together`} have a label in ${plural(together[i][j], "recent task")}, and ${LEAST} are needed.`;
+      : `Not known yet: ${i === j ? `${peers[i]} has` : `${peers[i]} and ${peers[j]} both have`} a label in ${plural(together[i][j], "recent task")}, and ${LEAST} are needed.`;
   };
   const form = el("form", { id: "agreement" },
     el("fieldset", {}, el("legend", {}, "If these peers gave one answer"),
