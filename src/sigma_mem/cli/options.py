@@ -18,7 +18,7 @@ from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
-    from sigma_mem.streams import Stream
+    from sigma_mem.streams.tables import Imported
 
 T = TypeVar("T")
 
@@ -154,10 +154,10 @@ class TableColumns:
     score: Annotated[list[str] | None, Option(help="Column of scores from 0 to 1, or peer=column.")] = None
     canon: Annotated[str, Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto"
 
-    def load(self, file: Path) -> "tuple[Stream, Mapping[str, int]]":
-        """The recorded stream, and how many rows were dropped for which reason."""
+    def load(self, file: Path) -> "Imported":
+        """The recorded stream, and how many answers were dropped for which reason."""
         from sigma_mem.streams import load_stream
-        from sigma_mem.streams.tables import Columns, ending_of, load_table
+        from sigma_mem.streams.tables import Columns, Imported, ending_of, load_table
 
         if self.canon not in KINDS:
             raise InputError(f"got --canon {self.canon}; expected one of {', '.join(KINDS)}")
@@ -168,7 +168,7 @@ class TableColumns:
                     f"got the table {file} without its columns; expected --score peer=column for every peer "
                     "or, with one answer a row, --peer, --answer and --score"
                 )
-            return load_stream(file), {}
+            return Imported(load_stream(file), {})
         columns: dict[str, Any] = {}
         for what, given in named.items():
             if any("=" in text for text in given):
@@ -179,10 +179,8 @@ class TableColumns:
                 )
             elif given:
                 columns[what] = given[0]
-        table = load_table(
-            file, Columns(self.question, self.event, peer=self.peer, **columns), kind=self.canon
-        )
-        return table.stream, table.report.dropped
+        found = Columns(self.question, self.event, peer=self.peer, **columns)
+        return load_table(file, found, kind=self.canon)
 
     def dropped_lines(self, dropped: Mapping[str, int]) -> list[str]:
         """What to print about rows that were dropped."""
