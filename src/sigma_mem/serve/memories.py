@@ -410,7 +410,7 @@ class Memories:
             self._explain(f"peer {peer}", said="no upstream", in_force="in the pool", because=why)
         return found
 
-    def _explain(self, name: str, **how: object) -> None:
+    def _explain(self, name: str, **how: str | bool | float) -> None:
         """Log, once, what is in force instead of what the configuration says."""
         if name not in self._explained:
             self._explained.add(name)
