@@ -663,7 +663,7 @@ class SigmaState:
 
     def _pool_weights(self, tick: ArrayLike, n_events: int) -> FloatArray:
         """Weights of what events contribute to sums of the pool."""
-        return self.sums.weights(_by_event(tick, n_events), np.zeros(len(self.peers)))
+        return self.sums.weights(_by_event(tick, n_events))
 
     # --- peers, merge, snapshot ----------------------------------------------------------
 

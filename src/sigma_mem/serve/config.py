@@ -319,6 +319,8 @@ class JudgeSettings:
     template: str = ""
     # "yes-no", or "number" if the template asks for one.
     reads: Literal["yes-no", "number"] = "yes-no"
+    # Of its reply; a model that thinks aloud needs hundreds.
+    max_tokens: int = 4
     # Seconds for all answers to one question together.
     timeout: float = 10.0
     # Requests a minute, and what may be spent in 24 hours.
@@ -337,6 +339,7 @@ class JudgeSettings:
             self.model or self.name,
             key_env=self.key_env or None,
             reads=self.reads,
+            max_tokens=self.max_tokens,
             timeout=self.timeout,
             per_minute=self.per_minute,
             budget=self.budget,

@@ -253,6 +253,9 @@ class Decider:
                 costs, price = fold.costs.expected(state.peers, len(place.question or ""), place.phi, moment)
                 called = ((peer, state.peers.index(peer)) for peer in ballot.given)
                 charged = {peer: (costs.item(i), price.item(i)) for peer, i in called if costs[i] > 0.0}
+            if judged:  # what they cost is spent too, and has no price of a peer
+                paid = {f"judge {name}": (found.get("cost", 0.0), 0.0) for name, found in judged.items()}
+                charged = {**charged, **{name: each for name, each in paid.items() if each[0] > 0.0}}
             if step is not None:
                 details["panel"] = step(state, view, confidence, costs)
             agreement = None
