@@ -58,7 +58,7 @@ class _ChatWriter(EventWriter):
                 if usage is not None and self._with_usage:
                     yield self._head | {
                         "choices": [],
-                        "usage": p.written_usage(usage, "prompt", "completion"),
+                        "usage": CHAT.written_usage(usage),
                     }
 
     def _chunk(self, delta: Body, finish: str | None = None) -> Body:
@@ -72,6 +72,7 @@ class _Chat(Protocol):
     """``POST /v1/chat/completions``."""
 
     name, path, prefix, answers = "chat", "chat/completions", "chatcmpl-", "choices"
+    tokens = "prompt_tokens", "completion_tokens"
     known = p.names("messages tools tool_choice max_tokens n")
     fields: ClassVar = {
         "parallel": "parallel_tool_calls",
@@ -151,11 +152,8 @@ class _Chat(Protocol):
             message["tool_calls"] = [_written_call(call) for call in calls]
         choice = {"index": 0, "message": message, "logprobs": None}
         choice["finish_reason"] = _FINISHES.get(reply.stop, "stop")
-        usage = reply.usage and p.written_usage(reply.usage, "prompt", "completion")
+        usage = reply.usage and self.written_usage(reply.usage)
         return _head("chat.completion") | {"choices": [choice], "usage": usage}
-
-    def usage(self, body: Body) -> p.Usage | None:
-        return p.usage_in(body.get("usage"), "prompt", "completion")
 
     def is_last(self, event: Body) -> bool:
         if not isinstance(choices := event.get("choices"), list):

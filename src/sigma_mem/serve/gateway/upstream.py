@@ -503,9 +503,8 @@ class Calls:
         self.left_out: dict[str, str] = {}  # what would have been lost of the request
         self.costs: dict[str, float] = {}  # of answers of upstreams that have a price
         self.cost = 0.0  # of all of them
-        self.seen_tokens: dict[str, int] = {}  # of the conversation, the peer's own answer included
         self.wants_text, self.texts = False, dict[str, str]()
-        self.usages: list[object] = []  # as the answers report them
+        self.usages: dict[str, p.Usage] = {}  # as the answers report them
         self._sent: dict[str, Sent] = {}
         self._clock = asyncio.get_running_loop().time
         self._ends = self._clock() + deadline
@@ -559,7 +558,6 @@ class Calls:
             self.texts[name] = said.text if isinstance(said, Answer) else said
         for item in answer["output"] if self._keep is not None else ():
             self._kept(name, {"type": _ITEM, "item": item}, sent.protocol)
-        self.usages.append(answer.get("usage"))
         return answer
 
     async def stream(self, name: str) -> EventStream:
@@ -613,7 +611,7 @@ class Calls:
         """A peer reported its usage."""
         if usage is None:
             return
-        self.seen_tokens[peer.name] = usage.input + usage.output
+        self.usages[peer.name] = usage
         if peer.has_price:
             cost = price_of(peer.settings, usage)
             self.pool.paid(peer.name, cost - self.costs.get(peer.name, 0.0))
