@@ -312,6 +312,47 @@ def test_an_answer_comes_back_as_it_was_whole_and_streamed(protocol, reply):
     assert gathered(protocol, written) == (streamed, end)
 
 
+def piece(finish=None, **delta):
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def call_piece(arguments, **more):
+    return {"index": 0, **more, "function": {"name": more.get("id") and "count", "arguments": arguments}}
+
+
+ODD_STREAMS = {
+    "one index for all calls": [
+        piece(tool_calls=[call_piece('{"a":1}', id="call_1"), call_piece("{}", id="call_2")]),
+        piece("tool_calls"),
+    ],
+    "nulls, and stop": [
+        piece(role="assistant", content=None, tool_calls=None),
+        piece(tool_calls=[call_piece(None, id="call_1")]),
+        piece(tool_calls=[call_piece('{"a":1}', id=None)]),
+        piece(tool_calls=[call_piece("{}", id="call_2") | {"index": 1}]),
+        piece("stop"),
+    ],
+}
+
+
+@pytest.mark.parametrize("events", ODD_STREAMS.values(), ids=list(ODD_STREAMS))
+def test_calls_come_out_right_as_some_servers_stream_them(events):
+    """Ollama and Gemini give every call the index 0; others send nulls, or "stop" after calls."""
+    parts, end = gathered(CHAT, events)
+    assert (parts, end.stop) == ((CALL, Call("call_2", "count", "{}")), "tool")
+    writer = MESSAGES.writer({})
+    reader = CHAT.reader(CHAT)
+    deltas = [delta for event in events for delta in reader.feed(event)]
+    written = [event for delta in [*deltas, reader.end()] for event in writer.write(delta)]
+    assert gathered(MESSAGES, written)[0] == parts
+
+
+def test_an_answer_with_calls_ended_in_them_whatever_the_server_says():
+    call = {"id": "call_1", "type": "function", "function": {"name": "count", "arguments": None}}
+    body = {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "stop"}]}
+    assert CHAT.reply(body) == ModelReply((Call("call_1", "count", ""),), "tool", None)
+
+
 def gathered(protocol, events):
     """The parts that a stream adds up to, and its end."""
     texts, calls, reader = [], {}, protocol.reader(protocol)
