@@ -172,6 +172,24 @@ def test_a_result_of_a_tool_that_failed_says_so_in_words_to_others():
     assert [part["text"] for part in item["output"]] == ["The tool failed:", "no such file"]
 
 
+def test_ids_of_calls_are_written_as_anthropic_takes_them():
+    """Kimi's are functions.count:0, which Anthropic refuses."""
+    call = {"id": "functions.count:0", "type": "function", "function": {"name": "count", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "functions.count:0", "content": "1"}
+    sent = MESSAGES.request(CHAT.prompt({"messages": [*ASK, said, result]}, NOTHING), NOTHING)
+    use, given = (message["content"][0] for message in sent["messages"][1:])
+    assert use["id"] == given["tool_use_id"] == "functions_count_0"
+
+
+def test_developers_speak_as_the_system_to_servers_of_chat():
+    """Few servers but OpenAI's know the role, and there both mean the same."""
+    items = [{"role": "developer", "content": "Be brief."}, *ASK]
+    body = RESPONSES.prompt({"input": items}, NOTHING)
+    assert CHAT.request(body, NOTHING)["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert RESPONSES.request(body, NOTHING)["input"][0]["role"] == "developer"
+
+
 def test_images_that_a_tool_gave_come_after_its_result_in_a_chat():
     blocks = [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "a"}, SHOT]}]
     blocks += [{"type": "tool_result", "tool_use_id": "2", "content": "b"}, {"type": "text", "text": "And?"}]

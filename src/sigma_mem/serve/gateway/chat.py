@@ -250,6 +250,7 @@ def _written(message: p.Message, lose: Lose) -> Iterator[Body]:
     results = [part for part in message.parts if isinstance(part, p.Result)]
     calls = [part for part in message.parts if isinstance(part, p.Call)]
     others = [part for part in message.parts if isinstance(part, p.Text | p.Image)]
+    role = "system" if message.role == "developer" else message.role  # which few servers but OpenAI's know
     if list(message.parts) != [*results, *others, *calls] and not calls:  # a text has no place next to calls
         lose("the order of texts and results of tools")
     for result in results:
@@ -262,9 +263,9 @@ def _written(message: p.Message, lose: Lose) -> Iterator[Body]:
         yield {"role": "tool", "tool_call_id": result.id, "content": _content(texts)}
     if calls:
         content = _content(others) if others else None
-        yield {"role": message.role, "content": content, "tool_calls": [_written_call(c) for c in calls]}
+        yield {"role": role, "content": content, "tool_calls": [_written_call(c) for c in calls]}
     elif others or not results:
-        yield {"role": message.role, "content": _content(others)}
+        yield {"role": role, "content": _content(others)}
 
 
 def _content(parts: Collection[p.Part]) -> Any:

@@ -1,5 +1,6 @@
 """Anthropic's Messages."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -303,12 +304,18 @@ def _blocks(parts: Iterable[p.Part], lose: Lose) -> list[Body]:
                     lose("the detail of an image")
                 blocks.append({"type": "image", "source": _source(url)})
             case p.Call(id, name, arguments):
-                call = {"type": "tool_use", "id": id, "name": name, "input": _input(arguments)}
+                call = {"type": "tool_use", "id": _id(id), "name": name, "input": _input(arguments)}
                 blocks.append(call)
             case p.Result(id, given, failed):
-                result: Body = {"type": "tool_result", "tool_use_id": id, "content": _blocks(given, lose)}
+                result: Body = {"type": "tool_result", "tool_use_id": _id(id)}
+                result["content"] = _blocks(given, lose)
                 blocks.append(result | {"is_error": True} if failed else result)
     return blocks
+
+
+def _id(id: str) -> str:
+    """The id of a call in the characters that Anthropic takes."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 
 def _source(url: str) -> Body:

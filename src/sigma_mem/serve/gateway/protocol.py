@@ -433,8 +433,7 @@ class Protocol(ABC):
         sent, in_loop = dict(body), None
         if isinstance(body[self.turns], list):
             sent[self.turns], in_loop = without_marks(items)
-        given = sent.pop("sigma_mem", None)
-        options = options_in(given)
+        options = options_in(sent.pop("sigma_mem", None))
         way, _, said = model.partition(":")
         if options.topic is None:
             said = headers.get("x-sigma-mem-topic") or (said if way in VIRTUAL else "")
@@ -743,7 +742,10 @@ def marked(body: Body, response: str) -> Body:
         if isinstance(held, dict):
             found[inside] = marked(held, response)
         elif isinstance(held, list):
-            found[inside] = [marked(each, response) if isinstance(each, dict) else each for each in held]
+            found[inside] = list(held)
+            for place, each in enumerate(held):
+                if isinstance(each, dict):
+                    found[inside][place] = marked(each, response)
     return found
 
 
@@ -753,8 +755,11 @@ def without_marks(turns: Sequence[Any]) -> tuple[list[Any], str | None]:
     >>> without_marks([{"role": "user"}, {"role": "tool", "tool_call_id": "call_1--chatcmpl-7"}])
     ([{'role': 'user'}, {'role': 'tool', 'tool_call_id': 'call_1'}], 'chatcmpl-7')
     """
-    own = [_without_mark(turn) for turn in turns]
-    return [turn for turn, _ in own], own[-1][1] if own else None
+    sent, answered = [], None
+    for turn in turns:
+        own, answered = _without_mark(turn)
+        sent.append(own)
+    return sent, answered
 
 
 def _without_mark(part: Any) -> tuple[Any, str | None]:
@@ -770,7 +775,9 @@ def _without_mark(part: Any) -> tuple[Any, str | None]:
                 answered = mark[1]
     for key in ("content", "tool_calls"):
         if isinstance(parts := part.get(key), list):
-            own = [_without_mark(each) for each in parts]
-            found[key] = [each for each, _ in own]
-            answered = answered or next((response for _, response in own if response), None)
+            found[key] = []
+            for each in parts:
+                own, response = _without_mark(each)
+                found[key].append(own)
+                answered = answered or response
     return found, answered

@@ -545,9 +545,11 @@ class Calls:
         """A peer's whole answer."""
         (peer, sent), protocol = self._call(name), self.request.protocol
         try:
-            body = {key: sent.body[key] for key in sent.body if key not in ("stream", "stream_options")}
-            whole = replace(sent, body=body)
-            answer = await peer.post(sent.protocol.path, whole, sent.protocol.check, self._ends)
+            whole = dict(sent.body)
+            for field in ("stream", "stream_options"):
+                whole.pop(field, None)
+            asked = replace(sent, body=whole)
+            answer = await peer.post(sent.protocol.path, asked, sent.protocol.check, self._ends)
         except UpstreamError as error:
             self.failures[name] = error
             raise
