@@ -1,5 +1,6 @@
 """Requests of every block type from each protocol to the others and back, without loss if that is claimed."""
 
+import dataclasses
 import itertools
 import json
 
@@ -144,8 +145,6 @@ def test_a_request_comes_back_as_it_was(one, other):
 
 def dataclass_without_strict(prompt):
     """`strict` is said or not, by protocol; false is what it means if it is not said."""
-    import dataclasses
-
     tools = tuple(dataclasses.replace(tool, strict=bool(tool.strict)) for tool in prompt.tools)
     return dataclasses.replace(prompt, tools=tools, messages=merged(prompt.messages))
 
@@ -259,6 +258,15 @@ def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
         sent, lost = sent_to(peer, request)
         assert (sent.protocol, lost) == (other, left)
         json.dumps(sent.body)
+
+
+def test_a_field_that_may_be_lost_by_name_is_not_sent_to_models_that_refuse_it():
+    body = {"model": "sigma-mem", "messages": ASK, "temperature": 0.5, "top_p": 0.9}
+    peer = Upstream(name="a", base_url="http://127.0.0.1/v1", protocols=("messages",))
+    for allowed, kept in (((), {0.5, 0.9}), (("temperature", "thinking"), {0.9}), (("*",), {0.5, 0.9})):
+        sent, lost = sent_to(dataclasses.replace(peer, may_lose=allowed), CHAT.read(body, {}))
+        assert {sent.body[key] for key in ("temperature", "top_p") if key in sent.body} == kept
+        assert lost == []
 
 
 CODING_AGENTS = [

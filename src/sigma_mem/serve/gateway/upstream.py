@@ -477,7 +477,9 @@ def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
     if protocol.name not in upstream.protocols:
         protocol = _PROTOCOLS[upstream.protocols[0]]
         try:
-            body = protocol.request(request.protocol.prompt(body, lost.append), lost.append)
+            prompt = request.protocol.prompt(body, lost.append)
+            dropped = p.PLAIN.intersection(upstream.may_lose)  # also if the protocol has them
+            body = protocol.request(replace(prompt, **dict.fromkeys(dropped)), lost.append)
             allowed = lost if "*" in upstream.may_lose else upstream.may_lose
             lost = [what for what in dict.fromkeys(lost) if what not in allowed]
         except p.UNREADABLE:
