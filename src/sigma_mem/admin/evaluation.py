@@ -303,7 +303,8 @@ def explored(
 def _known(log: Log) -> NDArray[np.bool_]:
     """Decisions of which there is the label that weighs: of the peer that was drawn, or of all."""
     drawn = (log.served == log.chosen) & (log.chosen >= 0) & (log.propensity > 0.0)
-    return (drawn & _labelled(log)) | _full(log)
+    found: NDArray[np.bool_] = (drawn & _labelled(log)) | _full(log)
+    return found
 
 
 def _labelled(log: Log) -> NDArray[np.bool_]:

@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -478,8 +479,8 @@ def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
         protocol = _PROTOCOLS[upstream.protocols[0]]
         try:
             prompt = request.protocol.prompt(body, lost.append)
-            dropped = p.PLAIN.intersection(upstream.may_lose)  # also if the protocol has them
-            body = protocol.request(replace(prompt, **dict.fromkeys(dropped)), lost.append)
+            dropped: dict[str, Any] = dict.fromkeys(p.PLAIN.intersection(upstream.may_lose))
+            body = protocol.request(replace(prompt, **dropped), lost.append)
             allowed = lost if "*" in upstream.may_lose else upstream.may_lose
             lost = [what for what in dict.fromkeys(lost) if what not in allowed]
         except p.UNREADABLE:
