@@ -141,6 +141,13 @@ def test_a_peer_whose_upstream_was_removed_is_explained_once(folder, caplog):
     assert "never asked" in told[0]["because"]
 
 
+def test_a_file_of_keys_without_a_key_is_explained(key_file, caplog):
+    with served(keys=str(key_file)) as http:
+        assert http.get("/v1/memory").status_code == 401
+    (told,) = [record for record in caplog.records if record.getMessage() == "setting"]
+    assert (told.levelname, told.fields["name"]) == ("WARNING", "keys")
+
+
 def test_a_new_memory_is_made_with_the_settings(tmp_path):
     file = tmp_path / "sigma-mem.toml"
     file.write_text(

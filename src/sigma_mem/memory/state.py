@@ -90,6 +90,7 @@ class Known(NamedTuple):
     """What a read needs that does not depend on φ: the same until the next label or agreement."""
 
     rates: RateReading
+    away: FloatArray  # of the rate at every horizon from the slowest one, (H, P)
     fresh: FloatArray  # factors of sums at every horizon that make them those of as many labels, (H + 1, P)
     labels: FloatArray  # of every peer, whatever their age, (P,)
     weights: FloatArray | None  # of the regression, (P, rank)
@@ -144,7 +145,7 @@ class SigmaState:
         """Nothing is known yet that follows from the sums."""
         s = self.settings
         self._rate, self._eta, self._strength = s.rate, s.step, s.local_strength(len(self.peers))
-        self._n_claims = s.n_claims
+        self._n_claims, self._fast = s.n_claims, fast_horizon(len(s.horizon_rates))
         self._known: Known | None = None
         self._labelled: FromLabels | None = None  # until the next label
         self._solved = np.zeros((2, len(self.peers), self.rank))
@@ -221,8 +222,8 @@ class SigmaState:
             `pair_products` of φ, for callers that read several memories at one φ.
         """
         now = self.now if at is None else at
-        known = self._known if self._known is not None else self._knowledge()
-        rates, strength = known.rates, self._strength
+        known = self._known or self._knowledge()
+        rates, strength, fresh = known.rates, self._strength, known.fresh[_SLOWEST]
         found = scores(self.sums, "competence", phi, pair_products(phi) if pairs is None else pairs)
         decayed = self.sums.factor(self._rate, now)[:-1]
         score, seen = found[0], np.abs(found[1])  # what is taken back may leave a rounding error below 0
@@ -230,38 +231,36 @@ class SigmaState:
         if known.moved is not None:
             moved = deviation(found[-2], np.abs(found[-1]), known.moved, _WEAK * strength)
             prior = bounded(prior + known.believed * moved)
-        fresh = known.fresh[_SLOWEST]
-        labels = seen * fresh
-        near = estimate = shrunk_mean(score * fresh, labels, prior, strength)
-        pull = unshrunk(score * fresh, labels, estimate)
-        apart, certainty, claims = np.zeros(len(near)), None, np.empty((self._n_claims, len(near)))
-        recent = labels
+        total, labels = score * fresh, seen * fresh
+        near = regressed = estimate = shrunk_mean(total, labels, prior, strength)
+        claims, certainty, of_regression = np.empty((self._n_claims, len(near))), None, rates.of_regression
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
-            near = estimate + rates.of_regression * (regressed - estimate)
-            pull = (1.0 - rates.of_regression) * pull
-            apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - estimate)
+            near = estimate + of_regression * (regressed - estimate)
             certainty = partial(self._leverage, phi, now)
-            claims[:2] = estimate, regressed
-        mean = near
-        if len(rates.rates) > 1:
-            place = fast_horizon(len(rates.rates))
-            by_horizon = np.add(near, rates.rates - rates.slowest, out=claims[-1 - len(rates.rates) : -1])
+            claims[0], claims[1] = estimate, regressed
+        mean, recent = near, labels
+        horizons, place = len(rates.rates), self._fast
+        if horizons > 1:
+            by_horizon = np.add(near, known.away, out=claims[-1 - horizons : -1])
             fast = known.fresh[place]
             recent = np.abs(found[3]) * fast
-            local = shrunk_mean(found[2] * fast, recent, by_horizon[place], strength)
+            claims[-1] = local = shrunk_mean(found[2] * fast, recent, by_horizon[place], strength)
             mean = near + rates.change + rates.of_local * (local - near)
-            claims[-1] = local
         claims = bounded(claims)
-        if len(rates.rates) > 1:
-            away = np.square(claims[-1 - len(rates.rates) :] - mean)
-            apart = apart + np.add.reduce(rates.horizons.T * away)
-        mean = bounded(mean)
+
+        def away() -> tuple[FloatArray, FloatArray]:
+            share = 1.0 - of_regression
+            apart = of_regression * share * np.square(regressed - estimate)
+            if horizons > 1:
+                apart = apart + np.add.reduce(rates.horizons.T * np.square(claims[-1 - horizons :] - mean))
+            return share * unshrunk(total, labels, estimate), 0.25 * apart
+
         reading = Reading(
             score=score * decayed * self._eta,
             effective=seen * decayed,
-            prob=probability(mean),
+            prob=probability(bounded(mean)),
             labels=labels,
             recent=recent,
             of_local=rates.of_local,
@@ -269,9 +268,8 @@ class SigmaState:
             near=near,
             slowest=rates.slowest,
             claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
-            of_regression=rates.of_regression,
-            pull=pull,
-            apart=0.25 * apart,
+            of_regression=of_regression,
+            away=away,
             leverage=certainty,
         )
         if not topics:
@@ -281,21 +279,25 @@ class SigmaState:
             phi,
             topics,
             np.stack((score, seen)) * decayed,
-            np.stack((score, seen)) * fresh,
+            np.stack((total, labels)),
             near,
-            mean - near,
+            bounded(mean) - near,
             fresh,
             decayed,
             known.labels,
             strength,
         )
+
+        def away_by_topics() -> tuple[FloatArray, FloatArray]:
+            pull, apart = away()
+            return of_topics.pull + of_topics.weights[0] * pull, apart + 0.25 * of_topics.apart
+
         return replace(
             reading,
             score=self._eta * of_topics.score,
             effective=of_topics.effective,
             prob=probability(of_topics.mean),
-            pull=of_topics.pull + of_topics.weights[0] * pull,
-            apart=reading.apart + 0.25 * of_topics.apart,
+            away=away_by_topics,
             topics=of_topics,
         )
 
@@ -313,7 +315,8 @@ class SigmaState:
                 self._unsolved.clear()
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
         believed = _BELIEVED / (_BELIEVED + events)
-        self._known = Known(rates, labels.fresh, labels.labels[-1], weights, moved, believed)
+        away = rates.rates - rates.slowest
+        self._known = Known(rates, away, labels.fresh, labels.labels[-1], weights, moved, believed)
         return self._known
 
     def _by_labels(self) -> FromLabels:
@@ -418,7 +421,7 @@ class SigmaState:
     @property
     def readable(self) -> FloatArray:
         """ρ, every peer's rate of readable answers, (P,)."""
-        known = self._known if self._known is not None else self._knowledge()
+        known = self._known or self._knowledge()
         readable, asked = self.sums["readable"] * known.fresh[_SLOWEST]
         return readable_rate(readable, asked)
 
