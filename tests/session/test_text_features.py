@@ -255,7 +255,7 @@ def test_features_of_another_version_are_left_alone(tmp_path: Path, monkeypatch:
     path = tmp_path / "memory.db"
     with monkeypatch.context() as other:
         other.setattr("sigma_mem.session.task.FEATURES_VERSION", 0)
-        other.setattr("sigma_mem.ledger.decision.FEATURES_VERSION", 0)
+        other.setattr("sigma_mem.ledger.lines.FEATURES_VERSION", 0)
         other.setattr("sigma_mem.ledger.event.FEATURES_VERSION", 0)
         other.setattr("sigma_mem.ledger.snapshot.FEATURES_VERSION", 0)
         with SigmaMem(PEERS, path, rank=2) as mem:

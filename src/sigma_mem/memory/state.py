@@ -167,7 +167,8 @@ class SigmaState:
     def begin_event(self, time: float = 0.0) -> float:
         """Count one decided event; return its tick."""
         tick = self.next_tick(time)
-        self._ahead = time if self._doubted(time) else math.inf
+        if self.settings.half_life is not None:
+            self._ahead = time if self._doubted(time) else math.inf
         self.clock += 1
         if not self._begun:
             self.now, self._begun = time, True
@@ -411,7 +412,7 @@ class SigmaState:
     @property
     def labelled(self) -> float:
         """Effective number of labelled events, as of the last one."""
-        return self._by_labels().events
+        return (self._labelled or self._by_labels()).events
 
     @property
     def decayed_events(self) -> float:
