@@ -121,8 +121,8 @@ def _print_evaluation(found: "Evaluation") -> None:
     ]
     if found.elsewhere:
         remarks.append(
-            f"{found.elsewhere} more were served by another peer than the one drawn: they count as logged only, "
-            "and `sigma-mem report` compares them"
+            f"{found.elsewhere} more were served by another peer than the one drawn: "
+            "they count as logged only, and `sigma-mem report` compares them"
         )
     print_table(header, rows, remarks)
 
