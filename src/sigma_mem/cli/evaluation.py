@@ -123,6 +123,11 @@ def _print_evaluation(found: "Evaluation") -> None:
         "supported: decisions in which that peer could well have been drawn; the others are as p̂ predicts",
         "~ is a prediction: too many decisions are not supported; explore more to know",
     ]
+    if found.elsewhere:
+        remarks.append(
+            f"{found.elsewhere} more were served by another peer than the one drawn: "
+            "they count as logged only, and `sigma-mem report` compares them"
+        )
     print_table(header, rows, remarks)
 
 
