@@ -152,7 +152,7 @@ class WarmUp:
         Path | None, typer.Option(help="A stream that Beta B1 alone learns from first, as in the paper.")
     ] = None
     rivals: Annotated[
-        bool, typer.Option("--rivals", help="Also four other libraries (extra 'rivals'); slower.")
+        bool, typer.Option("--rivals", help="Also ParetoBandit and MABWiser (extra 'rivals'); slower.")
     ] = False
 
 
