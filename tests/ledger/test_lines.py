@@ -215,3 +215,11 @@ def test_what_has_no_bytes_is_refused():
         line = sample()
         with pytest.raises(InputError, match=r"cannot be written|not valid Unicode"):
             record_of(line._replace(body=replace(line.body, details={"x": bad})))
+
+
+def test_the_class_of_a_line_is_looked_at_once(monkeypatch):
+    line = peer_line("ann", True, 0.0, 1)
+    written = to_json(line)
+    from_json(written)
+    monkeypatch.setattr(msgspec.structs, "_get_class_annotations", None)  # which takes milliseconds
+    assert from_json(to_json(line)) == line

@@ -220,13 +220,11 @@ def test_reads_that_do_not_look_say_nothing_of_it() -> None:
     mem = taught(SigmaMem(PEERS, rank=2))
     looks = {
         read: "text_log_odds" in mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read=read).details
-        for read in ("calibrated-vote", "expert-vote", "majority", "m-vote", "posterior")
+        for read in ("calibrated-vote", "majority", "m-vote", "posterior")
     }
-    assert [read for read in looks if looks[read]] == ["calibrated-vote", "expert-vote"]
+    assert [read for read in looks if looks[read]] == ["calibrated-vote"]
     d = mem.decide("What is 3 + 4?", answers(7, "bob"), phi=PHI)
     assert d.details["text_log_odds"]["bob"] > 0.5
-    expert = mem.vote("What is 3 + 4?", answers(7, "bob"), phi=PHI, read="expert-vote")
-    assert expert.confidence > expert.probs["bob"] + 0.05  # it is told from how the answer is written
 
 
 def test_a_peer_that_gave_no_answer_is_as_one_that_was_not_asked() -> None:

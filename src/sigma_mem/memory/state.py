@@ -41,7 +41,7 @@ from sigma_mem.memory.confidence import (
     of_set,
     sure_rows,
 )
-from sigma_mem.memory.copies import copies_sum, copying, pair_evidence
+from sigma_mem.memory.copies import copies_sums, copying, freedom, pair_evidence, third_answers
 from sigma_mem.memory.features import feature_rows, feature_sum, feature_units, feature_weights, text_log_odds
 from sigma_mem.memory.kernel import add_events, fold_window, kernel, matrices, pair_products, scores
 from sigma_mem.memory.rates import (
@@ -74,7 +74,6 @@ _WEAK = 2.5  # events of agreement that are worth one label
 _BELIEVED = 50.0  # labelled events at which it counts half when peers agree: labels know better
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 _LEAST_FACTOR = 1e-200  # of a decay that is divided by
-_ANSWERS = np.array([1, 2])  # more than one answer, more than two
 
 
 class FromLabels(NamedTuple):
@@ -308,14 +307,16 @@ class SigmaState:
             agreed, compared = sums["agreement"]
             moved = shrunk_mean(agreed, np.abs(compared), 0.0, _WEAK * s.strength)
         labels, weighed, events, _ = self._by_labels()
-        rates = read_rates(labels, weighed, np.zeros(len(self.peers)) if moved is None else moved, s)
+        free = self._freedom
+        prior = np.zeros(len(self.peers)) if moved is None else free * moved
+        rates = read_rates(labels, weighed, prior, s)
         if s.regression:
             if self._unsolved:
                 fresh = labels.fresh[_SLOWEST]
                 solved(sums["directions"], fresh, self._evidence, sorted(self._unsolved), self._solved)
                 self._unsolved.clear()
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
-        believed = _BELIEVED / (_BELIEVED + events)
+        believed = free * _BELIEVED / (_BELIEVED + events)
         away = rates.rates - rates.slowest
         self._known = Known(rates, away, labels.fresh, labels.labels[-1], weights, moved, believed)
         return self._known
@@ -358,9 +359,13 @@ class SigmaState:
             return None
         factor = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
         same, compared = self.sums["copies"]
-        several, third = self.sums["ballots.events"].tolist()
-        d = copying(same, compared, third / several if several > 0.0 else 0.0, max(factor, _LEAST_FACTOR))
+        d = copying(same, compared, self._freedom, max(factor, _LEAST_FACTOR))
         return d if d.any() else None
+
+    @property
+    def _freedom(self) -> float:
+        """How far peers that agree chose to, from 0 to 1."""
+        return freedom(*self.sums["thirds"].tolist()) if self.settings.agreement else 1.0
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -402,7 +407,7 @@ class SigmaState:
         answered = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
         joint = joint_weights(
             answered * sums["ballots.pairs"],
-            answered * sums["ballots.events"].item(0),
+            answered * sums["ballots.events"].item(),
             fresh * sums["ballots.right"],
             fresh * sums["ballots.labelled"].item(),
         )
@@ -610,9 +615,11 @@ class SigmaState:
         n, rows = len(self.peers), np.atleast_2d(groups)
         signs, w = _by_event(sign, len(rows)), self._pool_weights(tick, len(rows))
         self.sums.add("ballots.pairs", signs[:, None, None] * pair_ballots(rows)[:, :n, :n], w)
-        self.sums.add("ballots.events", signs[:, None] * (n_answers(rows)[:, None] > _ANSWERS), w)
+        self.sums.add("ballots.events", signs[:, None] * (n_answers(rows)[:, None] > 1), w)
         if self.settings.agreement:
+            self.sums.add("thirds", signs[:, None] * third_answers(rows), w)
             self.sums.add("copies", signs[:, None, None, None] * pair_evidence(rows)[..., :n, :n], w)
+        self._known = None
 
     def write_texts(
         self, features: FloatArray, residual: FloatArray, tick: ArrayLike, weight: ArrayLike = 1.0
@@ -782,7 +789,7 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
     if settings.agreement:
         declared["agreement"] = Sum((2, PEERS), 0.0)
         declared["agreed_features"] = feature_sum(n_features, slow)
-        declared["copies"] = copies_sum(slow)
+        declared |= copies_sums(slow)
     return declared
 
 

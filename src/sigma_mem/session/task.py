@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -452,7 +453,7 @@ def _with_verdicts(
         return view, details
     moved = view.text_log_odds + np.add.reduce(list(found.values()))
     spoken = {judge: state.by_peer(values.round(4)) for judge, values in found.items()}
-    return view._replace(text_log_odds=moved), details | {"verdicts": spoken}
+    return replace(view, text_log_odds=moved), details | {"verdicts": spoken}
 
 
 def _no_answers(state: SigmaState, reading: Reading) -> View:
