@@ -93,7 +93,7 @@ def test_errors_are_one_line_and_a_code(error, code, monkeypatch, call):
     def fails(*arguments, **options):
         raise error("got this;\n expected that")
 
-    monkeypatch.setattr("sigma_mem.cli.admin.load_stream", fails)
+    monkeypatch.setattr("sigma_mem.cli.options.load_stream", fails)
     said = call("learn", "x.jsonl", "--memory", "never-made.db", code=code)
     assert said == "sigma-mem: got this; expected that"
 
@@ -102,7 +102,7 @@ def test_an_interruption_is_130(monkeypatch, capsys):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sigma_mem.cli.admin.load_stream", interrupted)
+    monkeypatch.setattr("sigma_mem.cli.options.load_stream", interrupted)
     assert run(["learn", "x.jsonl", "--memory", "never-made.db"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 

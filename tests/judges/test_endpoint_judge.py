@@ -209,3 +209,9 @@ def test_what_the_rate_forbids_is_not_asked(server: Server) -> None:
 def test_settings_that_cannot_work_are_refused(server: Server, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         judge(server, **wrong)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080/v1", "ftp://host/v1", "", "http://"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="judge 'gpt': got the address"):
+        EndpointJudge("gpt", url, "m")
