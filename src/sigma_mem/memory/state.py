@@ -58,8 +58,11 @@ from sigma_mem.memory.rates import (
     probability,
     rate_sums,
     read_rates,
+    sharpened,
     shrunk_mean,
+    stretch,
     unshrunk,
+    with_sharpened,
 )
 from sigma_mem.memory.reading import Reading
 from sigma_mem.memory.regression import direction_rows, direction_sum, leverage, solved
@@ -239,10 +242,11 @@ class SigmaState:
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
-            near = estimate + rates.of_regression * (regressed - estimate)
-            pull = (1.0 - rates.of_regression) * pull
-            apart = rates.of_regression * (1.0 - rates.of_regression) * np.square(regressed - estimate)
-            certainty = partial(self._leverage, phi, now)
+            alone, weights = np.stack((estimate, regressed, sharpened(regressed))), rates.estimators.T
+            near = np.add.reduce(weights * alone)
+            pull = weights[0] * pull
+            apart = np.add.reduce(weights * np.square(alone - near))
+            certainty = partial(self._leverage, phi, now, stretch(regressed, weights))
             claims[:2] = estimate, regressed
         mean = near
         if len(rates.rates) > 1:
@@ -269,7 +273,7 @@ class SigmaState:
             near=near,
             slowest=rates.slowest,
             claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
-            of_regression=rates.of_regression,
+            of_regression=1.0 - rates.estimators[:, 0],
             pull=pull,
             apart=0.25 * apart,
             leverage=certainty,
@@ -327,10 +331,10 @@ class SigmaState:
     def _evidence(self, peer: int) -> FloatArray:
         return matrices(self.sums, "competence", (1, peer), self.rank)
 
-    def _leverage(self, phi: FloatArray, now: float) -> FloatArray:
-        """φᵀ(N_p + λI)⁻¹φ of every peer, (P,), by what is known now."""
+    def _leverage(self, phi: FloatArray, now: float, stretched: FloatArray) -> FloatArray:
+        """φᵀ(N_p + λI)⁻¹φ of every peer, (P,), by what is known now, times `stretched`."""
         factors = self.sums.factor(self._rate, now)[:-1]
-        return leverage(phi, factors, self.sums["directions"][1], self._evidence)
+        return stretched * leverage(phi, factors, self.sums["directions"][1], self._evidence)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's rate of being right, whatever the task, and how many labels it rests on now."""
@@ -532,7 +536,8 @@ class SigmaState:
         sums.add("events", worth[:, None], w)
         sums.add("relation", relation_rows(q, signs), w)
         if claims is not None:
-            sums.add("claims", claim_rows(claims, c[:, :n], seen), w)
+            scored = with_sharpened(claims) if self.settings.regression else claims
+            sums.add("claims", claim_rows(scored, c[:, :n], seen), w)
         if self.settings.regression:
             sums.add("directions", direction_rows(phi, label, seen), w)
         self._add_competence(phi, label, seen, w)
