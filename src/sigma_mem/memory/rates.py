@@ -45,8 +45,8 @@ LEAST = 0.5  # observations that an interval takes for granted
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _NEWCOMER = 0.5  # peers that the prior rate of an unknown pool is worth, at `prior_labels` = 2
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
-_LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
-_SURE = 0.2  # below this weight the local claim is left out, so that its noise costs nothing
+LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
+SURE = 0.2  # below this weight a local or sharpened claim is left out, so that its noise costs nothing
 ESTIMATORS = 3  # the kernel mean, the regression, and the regression sharpened
 _ESTIMATOR_PRIORS = np.log([1.0, 0.5, 0.25])  # odds beforehand
 _GAIN = 0.02  # log-likelihood that the regression has to gain with every label: it follows wording closely
@@ -56,7 +56,7 @@ def rate_sums(settings: Settings) -> dict[str, Sum]:
     """Declare labels at every horizon and over the whole life, claims, and labelled events of the pool."""
     horizons, slow, mixing = (*settings.horizon_rates, 0.0), settings.rate, settings.mixing_rate
     estimators = ESTIMATORS if settings.regression else 0
-    scored = settings.n_claims + (1 if settings.regression else 0)
+    scored = settings.n_claims + (1 if settings.regression else 0)  # the sharpened regression is not recorded
     return {
         "labels": Sum((3 * len(horizons), PEERS), (*horizons, *horizons, *(2.0 * rate for rate in horizons))),
         "claims": claim_sum(scored, mixing, (slow,) * estimators),
@@ -145,30 +145,6 @@ def bounded(mean: FloatArray) -> FloatArray:
     return out
 
 
-def sharpened(mean: FloatArray) -> FloatArray:
-    """tanh(3·artanh(mean)): log-odds three times as large, as of a step that a regression cannot follow.
-
-    >>> sharpened(np.array([0.0, 0.3, -0.8])).round(2).tolist()
-    [0.0, 0.73, -0.97]
-    """
-    square = mean * mean
-    return bounded(mean * (3.0 + square) / (1.0 + 3.0 * square))
-
-
-def stretch(regressed: FloatArray, estimators: FloatArray) -> FloatArray:
-    """How many times as much variance a regression's claim has, as far as it is sharpened, (P,)."""
-    _, plain, sharp = estimators
-    square = regressed * regressed
-    slope = 3.0 * (1.0 - square) / (1.0 + 3.0 * square)  # in units of what the sharpened rate would have
-    out: FloatArray = 1.0 + sharp / (plain + sharp + 1e-300) * (np.maximum(slope, 1.0) ** 2 - 1.0)
-    return out
-
-
-def with_sharpened(claims: NDArray[np.float16]) -> NDArray[np.float16]:
-    """Claims, (..., K), with the sharpened regression after the kernel mean and the regression."""
-    return np.concatenate((claims[..., :2], sharpened(claims[..., 1:2]), claims[..., 2:]), axis=-1)
-
-
 def fast_horizon(n_horizons: int) -> int:
     """The horizon at which M and N are kept in addition to the slowest one: 0.99 of the default four."""
     return max(0, n_horizons - 3)
@@ -249,9 +225,11 @@ def claim_weights(sums: Sums, labels: Effective) -> ClaimWeights:
         alone = (sums["claims"][:ESTIMATORS] * labels.fresh[-2]).T
         alone[:, 1:] -= _GAIN * labels.labels[-2][:, None]
         estimators = _softmax(alone + _ESTIMATOR_PRIORS)
+        estimators[estimators[:, 2] < SURE, 2] = 0.0
+        estimators /= np.add.reduce(estimators, axis=1, keepdims=True)
     if likely.shape[1] > n_estimators:
         weights = _softmax(likely[:, n_estimators:] + _horizon_priors(h))
-        unsure = np.where(weights[:, -1] < _SURE, weights[:, -1], 0.0)
+        unsure = np.where(weights[:, -1] < SURE, weights[:, -1], 0.0)
         weights[:, fast_horizon(h)] += unsure
         weights[:, -1] -= unsure
     return ClaimWeights(estimators, weights)
@@ -261,7 +239,7 @@ def claim_weights(sums: Sums, labels: Effective) -> ClaimWeights:
 def _horizon_priors(h: int) -> FloatArray:
     """Log-odds beforehand of every horizon, and of the local claim."""
     slower = math.log(_SLOWER) * np.arange(h)
-    return np.append(slower, slower[-1] + math.log(_LOCAL))
+    return np.append(slower, slower[-1] + math.log(LOCAL))
 
 
 def likelihoods(sums: FloatArray, most: FloatArray) -> FloatArray:

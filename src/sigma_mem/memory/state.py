@@ -58,14 +58,19 @@ from sigma_mem.memory.rates import (
     probability,
     rate_sums,
     read_rates,
-    sharpened,
     shrunk_mean,
-    stretch,
     unshrunk,
-    with_sharpened,
 )
 from sigma_mem.memory.reading import Reading
-from sigma_mem.memory.regression import direction_rows, direction_sum, leverage, solved
+from sigma_mem.memory.regression import (
+    direction_rows,
+    direction_sum,
+    leverage,
+    sharpened,
+    solved,
+    stretch,
+    with_sharpened,
+)
 from sigma_mem.memory.relation import centred, relation_matrix, relation_rows, relation_sum
 from sigma_mem.memory.settings import Settings
 from sigma_mem.memory.sums import PEERS, Sum, Sums
@@ -238,7 +243,7 @@ class SigmaState:
         near = estimate = shrunk_mean(score * fresh, labels, prior, strength)
         pull = unshrunk(score * fresh, labels, estimate)
         apart, certainty, claims = np.zeros(len(near)), None, np.empty((self._n_claims, len(near)))
-        recent = labels
+        recent, stretched = labels, None
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
@@ -246,7 +251,7 @@ class SigmaState:
             near = np.add.reduce(weights * alone)
             pull = weights[0] * pull
             apart = np.add.reduce(weights * np.square(alone - near))
-            certainty = partial(self._leverage, phi, now, stretch(regressed, weights))
+            certainty, stretched = partial(self._leverage, phi, now), stretch(regressed, weights)
             claims[:2] = estimate, regressed
         mean = near
         if len(rates.rates) > 1:
@@ -277,6 +282,7 @@ class SigmaState:
             pull=pull,
             apart=0.25 * apart,
             leverage=certainty,
+            stretch=stretched,
         )
         if not topics:
             return reading
@@ -284,11 +290,10 @@ class SigmaState:
             self.sums,
             phi,
             topics,
-            np.stack((score, seen)) * decayed,
-            np.stack((score, seen)) * fresh,
+            np.stack((score, seen)),
             near,
             mean - near,
-            fresh,
+            known.fresh[[_SLOWEST, fast_horizon(len(rates.rates))]],
             decayed,
             known.labels,
             strength,
@@ -331,10 +336,10 @@ class SigmaState:
     def _evidence(self, peer: int) -> FloatArray:
         return matrices(self.sums, "competence", (1, peer), self.rank)
 
-    def _leverage(self, phi: FloatArray, now: float, stretched: FloatArray) -> FloatArray:
-        """φᵀ(N_p + λI)⁻¹φ of every peer, (P,), by what is known now, times `stretched`."""
+    def _leverage(self, phi: FloatArray, now: float) -> FloatArray:
+        """φᵀ(N_p + λI)⁻¹φ of every peer, (P,), by what is known now."""
         factors = self.sums.factor(self._rate, now)[:-1]
-        return stretched * leverage(phi, factors, self.sums["directions"][1], self._evidence)
+        return leverage(phi, factors, self.sums["directions"][1], self._evidence)
 
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's rate of being right, whatever the task, and how many labels it rests on now."""
@@ -581,11 +586,12 @@ class SigmaState:
         claims: NDArray[np.float16] | None,
         w: FloatArray,
     ) -> None:
-        slow = self.sums.weight_of("readable", w)[:, 0]
+        rates = [self.sums.weight_of(name, w)[:, 0, 0] for name in ("topics.pairs", "topics.recent")]
+        factors = np.stack(rates, axis=1)
         for event, names in enumerate(topics):
             if names:
                 both = np.stack((label[event], seen[event]))
-                self.topics.write(self.sums, phi[event], names, both, slow[event])
+                self.topics.write(self.sums, phi[event], names, both, factors[event])
         if claims is not None:
             self.sums.add("topics.claims", claim_rows(claims, c, seen), w)
 
@@ -762,9 +768,9 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
     horizons, and agreement, which is not forgotten, in an M and N of its own.
     """
     slow, horizons = settings.rate, settings.horizon_rates
-    kept = [slow, slow]
+    kept, fast = [slow, slow], horizons[fast_horizon(len(horizons))]
     if len(horizons) > 1:
-        kept += [horizons[fast_horizon(len(horizons))]] * 2
+        kept += [fast, fast]
     if settings.agreement:
         kept += [0.0, 0.0]
     declared = {
@@ -773,8 +779,8 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
         **ballot_sums(slow),
         **competition_sums(rank, slow),
         **confidence_sums(slow),
-        **topic_sums(rank, slow, settings.topic_mixing_rate),
-        **verdict_sums(rank, slow, horizons[fast_horizon(len(horizons))]),
+        **topic_sums(rank, slow, fast, settings.topic_mixing_rate),
+        **verdict_sums(rank, slow, fast),
         "relation": relation_sum(settings.rate_g),
         "features": feature_sum(n_features, slow),
     }
