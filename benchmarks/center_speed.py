@@ -88,9 +88,6 @@ def _work(center: Center, events: Sequence[Pairs]) -> dict[str, float]:
         once += sum(len(row.ids) - row.shared for row in set(rows))
     lower = sum(blocks[: center.first]) * (once if center.shares_prefix else tokens)
     upper = sum(blocks[center.first :]) * tokens
-    if center.split.trims:  # the last block's MLP runs for last tokens only; that little is left out here
-        mlp = center.decoder.blocks[-1].get_submodule("mlp")
-        upper -= sum(p.numel() for p in mlp.parameters() if p.ndim > 1) * tokens
     plain = (sum(blocks) + unembed.numel()) * tokens
     return {"fresh": plain / (lower + upper), "memory changed": plain / upper}
 

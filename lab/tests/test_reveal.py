@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sigma_lab.reveal import Bandit, Delayed, Dishonest, Everything, Noisy, Reveal, Revealed, Share
+from sigma_lab.reveal import Bandit, Delayed, Dishonest, Everything, Reveal, Revealed, Share
 from sigma_mem.errors import InputError
 from sigma_mem.events import Event
 
@@ -50,15 +50,6 @@ def test_delay_moves_the_due_index() -> None:
     assert Delayed(2, of=Delayed(3)).reveal(1, EVENTS[0], "a")[0].due == 6
 
 
-def test_noise_flips_about_the_rate_of_labels() -> None:
-    labels = [r.labels for (r,) in shown(Noisy(0.1))]
-    for peer, c in EVENTS[0].correct.items():
-        assert {abs(x[peer]) for x in labels} == {abs(c)}
-        assert abs(sum(x[peer] == -c for x in labels) / len(labels) - 0.1) < 0.02
-    flips = [[x[p] < 0 for x in labels] for p in ("a", "c")]
-    assert flips[0] != flips[1]  # drawn by label, not by event
-
-
 def test_a_dishonest_source_signs_its_lies() -> None:
     lies = [r for (r,) in shown(Dishonest(0.2, source="x")) if r.source == "x"]
     assert abs(len(lies) / len(EVENTS) - 0.2) < 0.02
@@ -76,7 +67,7 @@ def test_conditions_compose() -> None:
 
 @given(index=st.integers(0, 50), rate=RATE, seed=st.integers(0, 5))
 def test_draws_depend_on_the_event_not_on_its_place(index: int, rate: float, seed: int) -> None:
-    reveal = Noisy(rate, seed, of=Share(rate, seed))
+    reveal = Dishonest(rate, seed=seed, of=Share(rate, seed))
     for event in EVENTS[:20]:
         labels = [[r.labels for r in reveal.reveal(i, event, "a")] for i in (0, index)]
         assert labels[0] == labels[1]
@@ -88,9 +79,9 @@ def test_labels_of_the_event_are_never_handed_out_to_be_changed() -> None:
     assert seen.labels is not event.correct
 
 
-@pytest.mark.parametrize("make", [Share, Noisy, Dishonest])
+@pytest.mark.parametrize("make", [Share, Dishonest])
 @pytest.mark.parametrize("rate", [-0.1, 20.0, float("nan")])
-def test_bad_rates(make: type[Share] | type[Noisy] | type[Dishonest], rate: float) -> None:
+def test_bad_rates(make: type[Share] | type[Dishonest], rate: float) -> None:
     with pytest.raises(InputError, match=r"expected a number in \[0, 1\]"):
         make(rate)
 

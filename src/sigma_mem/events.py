@@ -1,8 +1,10 @@
 """What happens to a memory: events, decisions about them, and feedback that comes later."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +42,14 @@ class Event:
     latency: Mapping[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class DecisionRecord(Protocol):
+    """What a ledger keeps of a decision."""
+
+    def field(self, name: str) -> Any:
+        """What a field of the decision holds that is made only when it is looked at."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Decision:
     """What one read of the memory returned. Carries φ, so feedback never encodes again.
 
@@ -110,6 +119,19 @@ class Decision:
     verdicts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, record: DecisionRecord, **known: Any) -> Decision:
+        """A decision of which these fields are known; the others are made from its record when looked at."""
+        made = object.__new__(cls)
+        made.__dict__.update(known, _record=record)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in MADE_LATER or "_record" not in self.__dict__:
+            raise AttributeError(f"a Decision has no {name!r}")
+        value = self.__dict__[name] = self._record.field(name)
+        return value
+
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, φ as a list."""
         values = {part.name: getattr(self, part.name) for part in fields(self)}
@@ -136,6 +158,9 @@ class Decision:
         answer = "" if self.answer is None else f" says {shortened(self.answer)!r}"
         chosen = "nobody" if self.peer is None else f"{self.peer}{answer}"
         return f"<Decision {self.id}: {chosen}, {self.confidence:.0%} sure, by {self.read}>"
+
+
+MADE_LATER = frozenset(("phi", "scores", "probs", "effective", "canons", "features", "details", "verdicts"))
 
 
 def shortened(text: str | None, width: int = 48) -> str:

@@ -10,12 +10,10 @@ from sigma_mem.center.batches import pad_ids
 from sigma_mem.center.blocks import find_decoder, steered
 from sigma_mem.center.lower_half import LowerHalf
 from sigma_mem.center.prompt import PromptRow
-from sigma_mem.center.split import Split, at_ends
+from sigma_mem.center.split import Split
 from sigma_mem.errors import InputError
 
 from .families import BLOCKS, EVERY_FAMILY, VOCAB, WIDTH, tiny, token_ids
-
-UNTRIMMED = ("gpt-oss", "qwen3-moe")  # their experts return more than the hidden states
 
 
 def shifts(rows: int, *, grad: bool = False) -> Tensor:
@@ -65,29 +63,13 @@ def test_one_batch_equals_single_calls(family: str) -> None:
         torch.testing.assert_close(together[i, : len(row)], alone, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("family", EVERY_FAMILY)
-def test_a_trimmed_last_block_gives_the_last_tokens_in_value_and_gradient(family: str) -> None:
-    split = Split(find_decoder(tiny(family)))
-    assert split.trims or family in UNTRIMMED
-    ids, lengths = token_ids(3, 40), torch.tensor([9, 40, 1])  # above and below the sliding windows
-    found = []
-    for run in (lambda: split.ends(split.lower(ids), lengths), lambda: at_ends(split.whole(ids), lengths)):
-        delta = shifts(3, grad=True)
-        with steered(split.decoder.blocks, delta):
-            final = run()
-        found.append((final.detach(), torch.autograd.grad(final.pow(3).sum(), delta)[0]))
-    torch.testing.assert_close(found[0][0], found[1][0], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(found[0][1], found[1][1], rtol=1e-3, atol=1e-4)
-    assert found[0][1].abs().max() > 1e-3
-
-
 def test_a_half_leaves_nothing_behind_when_it_fails() -> None:
     split = Split(find_decoder(tiny("llama")))
     hidden = split.lower(token_ids(1, 8))
     with pytest.raises(InputError), steered(split.decoder.blocks, torch.ones(2, WIDTH)):
-        split.ends(hidden, torch.tensor([8]))
+        split.upper(hidden)
     assert all(not block._forward_pre_hooks for block in split.decoder.blocks)
-    assert split._source.given is split._mlp.lengths is None
+    assert split._source.given is None
     assert_same(split.upper(hidden), split.whole(token_ids(1, 8)))
 
 
@@ -155,4 +137,4 @@ def test_a_model_that_cannot_be_split_is_found_out() -> None:
     model = torch.nn.Module()
     model.model = Forgetful().requires_grad_(False)
     split = Split(find_decoder(model))
-    assert (split.works, split.trims) == (False, False)
+    assert not split.works

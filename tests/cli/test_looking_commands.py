@@ -96,3 +96,27 @@ def test_pool_says_who_errs_with_whom(tmp_path, call, values):
     assert "deceive together: bob and cat" in said
     assert (tmp_path / "pool.png").stat().st_size > 1000
     call("pool", path, "--picture", "pool.txt", code=2)
+
+
+def test_pool_reads_verdicts_from_a_table(tmp_path, call, values):
+    path, lines = tmp_path / "verdicts.csv", ["id,task,judge,verdict,right"]
+    for i in range(40):
+        verdicts = {"ann": "1", "bob": "1" if i % 2 else "2"}
+        lines += [f"{i},Which is better?,{judge},{said},{said == '1'}" for judge, said in verdicts.items()]
+    path.write_text("\n".join([*lines, "0,Which is better?,ann,2,false"]))
+    columns = [
+        "--event",
+        "id",
+        "--question",
+        "task",
+        "--peer",
+        "judge",
+        "--answer",
+        "verdict",
+        "--label",
+        "right",
+    ]
+    found = values("pool", path, *columns)
+    assert {line["peer"]: line["accuracy"] for line in found["peers"]} == {"ann": 1.0, "bob": 0.5}
+    assert "dropped 1: a second answer of the same peer to the same event" in call("pool", path, *columns)
+    assert "expected --score peer=column" in call("pool", path, code=2)

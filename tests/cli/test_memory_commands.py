@@ -64,9 +64,7 @@ def test_amended_feedback_replaces(memory, call, values):
     assert values("inspect")["decisions"][0]["labels"] == {"ann": 1.0}
 
 
-@pytest.mark.parametrize(
-    "read", ["calibrated-vote", "expert-vote", "m-vote", "majority", "posterior", "posterior-no-g"]
-)
+@pytest.mark.parametrize("read", ["calibrated-vote", "m-vote", "majority", "posterior", "posterior-no-g"])
 def test_every_vote(memory, values, read):
     found = values("vote", QUESTION, *ANSWERS, "--read", read)
     assert found["read"].startswith(read)

@@ -14,7 +14,7 @@ def reading(prob, effective):
     mean, none = 2.0 * prob - 1.0, np.zeros(len(prob))
     return Reading(
         none, labels, prob, labels, recent=labels, of_local=none, doubt=none, near=mean, slowest=mean,
-        claims=None, of_regression=none, pull=none, apart=none, leverage=None,
+        claims=None, of_regression=none, away=lambda: (none, none), leverage=None,
     )  # fmt: skip
 
 

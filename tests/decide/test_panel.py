@@ -1,5 +1,7 @@
 """When the rest would hardly change the answer, and whom to ask next."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -53,7 +55,7 @@ def test_agreement_says_more_than_the_same_lead_with_a_dissent():
 def test_copies_that_agree_are_no_agreement():
     groups, rest = [0, 0, -2, -2, -2], np.array([2, 3, 4])
     view = view_of([0.6] * 5, groups)
-    copies = view._replace(votes=np.array([0.5, 0.5, 1.0, 1.0, 1.0]))
+    copies = replace(view, votes=np.array([0.5, 0.5, 1.0, 1.0, 1.0]))
     assert change_probability(copies, rest) > 2.0 * change_probability(view, rest)
 
 

@@ -28,11 +28,6 @@ def test_equal_utilities_say_nothing():
     assert not normalized_utility(np.full(4, 2.5)).any()
 
 
-def test_a_batch_of_utilities_is_normalized_row_by_row():
-    utility = np.random.default_rng(0).normal(size=(5, 3))
-    np.testing.assert_allclose(normalized_utility(utility), [normalized_utility(row) for row in utility])
-
-
 def test_ties_go_to_the_peer_listed_first_whatever_the_sum_over_states_rounds_to():
     for n in range(2, 9):
         assert posterior(np.zeros(n), np.full((n, n), 0.3), 1.0, 1.0).peer == 0
@@ -92,15 +87,6 @@ def test_permuting_peers_permutes_the_posterior(n, seed, method):
     one = posterior(z, G, method=method)
     two = posterior(z[order], G[np.ix_(order, order)], method=method)
     np.testing.assert_allclose(two.expectation, one.expectation[order], atol=1e-9)
-
-
-@given(n=st.integers(1, 6), n_events=st.integers(1, 5), seed=seeds)
-def test_a_batch_is_enumerated_as_one_by_one(n, n_events, seed):
-    rng = np.random.default_rng(seed)
-    field = rng.normal(size=(n_events, n))
-    coupling = np.stack([naive.symmetric(rng, n, 0.5) for _ in range(n_events)])
-    expected = [enumerate_states(f, g) for f, g in zip(field, coupling, strict=True)]
-    np.testing.assert_allclose(enumerate_states(field, coupling), expected, atol=1e-12)
 
 
 def test_large_utilities_do_not_overflow():
@@ -181,8 +167,3 @@ def test_no_relations_are_relations_without_weight_to_the_bit(n):
     alone, weightless = posterior(z, None), posterior(z, G, w_g=0.0)
     assert alone.expectation.tobytes() == weightless.expectation.tobytes()
     assert (alone.method, alone.converged) == (weightless.method, weightless.converged)
-    batch = np.stack((z, -z))
-    if n <= EXACT_PEERS:
-        np.testing.assert_allclose(
-            enumerate_states(batch, None), [enumerate_states(row, None) for row in batch], atol=1e-12
-        )

@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -6,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.decide import READS, View
+from sigma_mem.decide.mixture import expert_totals
 from sigma_mem.decide.read import NOBODY
-from sigma_mem.decide.vote import expert_totals, group_answers, m_vote, majority, tally, winner
+from sigma_mem.decide.vote import group_answers, m_vote, majority, tally, winner
 from sigma_mem.decide.weights import calibrated_weights, group_totals, tempered
 
 from . import naive
@@ -208,6 +210,6 @@ def test_copies_of_a_peer_are_worth_one_vote_together():
     # A majority counts heads; only its ties ask what they are worth.
     view = View(prob, prob, groups, np.zeros(5), 3.0, np.ones(5), lambda: np.eye(5), 0.0, None, votes=votes)
     assert READS["majority"].choose(view).group == 0
-    tied = view._replace(groups=np.array([0, 0, -1, 1, 1]))
+    tied = replace(view, groups=np.array([0, 0, -1, 1, 1]))
     assert READS["majority"].choose(tied).group == 1
-    assert READS["majority"].choose(tied._replace(votes=None)).group == 0
+    assert READS["majority"].choose(replace(tied, votes=None)).group == 0

@@ -136,7 +136,7 @@ def three_peers() -> dict[str, Any]:
 
 def eight_peers() -> dict[str, Any]:
     world = World(8)
-    for read in ("m-vote", "majority", "posterior", "expert-vote", "calibrated-vote"):
+    for read in ("m-vote", "majority", "posterior", "calibrated-vote"):
         world.live(8, "vote", labelled=0.7, read=read)
     world.live(40)
     world.live(4, "route", read="m-route")

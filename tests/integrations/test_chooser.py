@@ -78,6 +78,9 @@ def test_an_event_has_several_names(memory):
     chooser.feedback("resp-1", True)
     assert memory.decision("run-1").labels == {choice.peer: 1.0}
     assert memory.events == 1
+    other = chooser.choose("What is 2 + 2?", POOL, ref="run-2")
+    chooser.alias(other, "resp-1")  # the same response again, from a cache
+    assert memory.decision("resp-1").event == memory.decision("run-1").event
 
 
 def test_coroutines_may_use_it(memory):

@@ -4,10 +4,21 @@ pytest.importorskip("agents", reason="pip install 'sigma-mem[openai-agents]'")
 
 import asyncio
 import itertools
+import json
 
-from agents import Agent, ModelSettings, MultiProvider, RunConfig, Runner, function_tool
+import httpx2
+from agents import (
+    Agent,
+    ModelSettings,
+    MultiProvider,
+    OpenAIChatCompletionsModel,
+    RunConfig,
+    Runner,
+    function_tool,
+)
 from agents.models.multi_provider import MultiProviderMap
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from openai import AsyncOpenAI
 
 from integrations.contract import ANSWERS, RIGHT, AdapterContract, asked
 from sigma_mem import SigmaMem
@@ -19,6 +30,23 @@ def message(text):
     said, first = assistant_message(""), text.split(" ", 1)[0]
     parts = [said.content[0].model_copy(update={"text": part}) for part in (first, text[len(first) :])]
     return said.model_copy(update={"content": parts})
+
+
+def completions():
+    """A client whose server answers chat completions, offline."""
+    said = {"id": "chatcmpl-1", "created": 1, "model": "good"}
+    whole = {"index": 0, "message": {"role": "assistant", "content": RIGHT}, "finish_reason": "stop"}
+    piece = {"index": 0, "delta": {"role": "assistant", "content": RIGHT}, "finish_reason": "stop"}
+
+    def answer(request):
+        if b'"stream":true' not in request.content:
+            return httpx2.Response(200, json={**said, "object": "chat.completion", "choices": [whole]})
+        chunk = json.dumps({**said, "object": "chat.completion.chunk", "choices": [piece]})
+        headers = {"content-type": "text/event-stream"}
+        return httpx2.Response(200, text=f"data: {chunk}\n\ndata: [DONE]\n\n", headers=headers)
+
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    return AsyncOpenAI(base_url="http://127.0.0.1:1/v1", api_key="none", http_client=http)
 
 
 QUIET = {"tracing_disabled": True}
@@ -73,6 +101,26 @@ class TestOpenAIAgents(AdapterContract):
             assert result.final_output == RIGHT
             pools.pools["default"].feedback(result.last_response_id, True)
             assert mem.decision(result.last_response_id).labels == {"good": 1.0}
+
+    def test_a_model_without_ids_of_its_own_gets_those_of_the_memory(self):
+        """Chat completions have none: None without a stream, the same one always in a stream."""
+        without = [OpenAIChatCompletionsModel("good", completions()) for _ in range(2)]
+        with SigmaMem(["good", "bad"], seed=1) as mem:
+            pool = SigmaModel(mem, dict(zip(mem.peers, without, strict=True)))
+            agent, config = Agent("assistant", model=pool), RunConfig(**QUIET)
+
+            async def work():
+                names = []
+                for number in range(2):
+                    names.append((await Runner.run(agent, asked(number), run_config=config)).last_response_id)
+                    run = Runner.run_streamed(agent, asked(number), run_config=config)
+                    assert [event async for event in run.stream_events()]
+                    names.append(run.last_response_id)
+                return names
+
+            names = asyncio.run(work())
+            assert [mem.decision(name).event for name in names] == names
+            assert mem.events == len(set(names)) == 4
 
     def test_calls_of_tools_stay_on_their_model(self):
         @function_tool

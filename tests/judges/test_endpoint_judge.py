@@ -88,6 +88,29 @@ def test_without_log_probabilities_the_text_is_read(server: Server) -> None:
     assert judge(server).judge("2 + 2?", {"ann": "4"}).scores == {"ann": -3.0}
 
 
+@pytest.mark.parametrize("most", [0, 5])
+def test_an_endpoint_that_refuses_log_probabilities_is_asked_for_fewer_or_none(
+    server: Server, most: int
+) -> None:
+    def strict(body: dict[str, Any]) -> tuple[int, bytes]:
+        if body.get("top_logprobs", 0) > most:
+            return 400, b'{"error": {"message": "top_logprobs is not supported with this model"}}'
+        return (said("Yes", yes=-0.1, no=-2.4) if most else said("Yes"))(body)
+
+    server.reply = strict
+    one = judge(server)
+    assert one.judge("2 + 2?", {"ann": "4"}).scores == pytest.approx({"ann": 2.3 if most else 3.0})
+    asked = len(server.asked)
+    one.judge("2 + 3?", {"ann": "5"})
+    assert len(server.asked) == asked + 1  # it is not tried again
+    assert server.asked[-1].get("top_logprobs", 0) == most
+
+
+def test_one_token_that_cannot_occur_does_not_spoil_the_scale(server: Server) -> None:
+    server.reply = said("Yes", yes=0.0, no=-9999.0)
+    assert judge(server).judge("2 + 2?", {"ann": "4"}).scores == {"ann": 20.0}
+
+
 def test_a_number_is_read_if_the_template_asks_for_one(server: Server) -> None:
     server.reply = said("Score: 7.5 of 10")
     rates = judge(server, reads="number", template="Rate {answer} to {question} from 0 to 10.")
@@ -159,6 +182,12 @@ def test_the_budget_and_the_price(server: Server) -> None:
     assert len(server.asked) == 1
 
 
+def test_a_reply_that_cannot_be_read_has_been_paid_for(server: Server) -> None:
+    server.reply = said("As a language model I …")
+    verdict = judge(server, price_in=1.0).judge("2 + 2?", {"ann": "4"})
+    assert (verdict.scores, verdict.cost) == ({}, pytest.approx(0.001))
+
+
 def test_what_the_rate_forbids_is_not_asked(server: Server) -> None:
     one = judge(server, per_minute=6.0, timeout=1.0)
     verdict = one.judge("2 + 2?", {"ann": "4", "bob": "5"})
@@ -166,7 +195,23 @@ def test_what_the_rate_forbids_is_not_asked(server: Server) -> None:
     assert verdict.failures == ("too many requests for its rate",)
 
 
-@pytest.mark.parametrize("wrong", [{"template": "no marks"}, {"reads": "stars"}, {"timeout": 0.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"template": "no marks"},
+        {"reads": "stars"},
+        {"timeout": 0.0},
+        {"budget": -1.0},
+        {"price_in": -1.0},
+        {"kept": 0},
+    ],
+)
 def test_settings_that_cannot_work_are_refused(server: Server, wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         judge(server, **wrong)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8080/v1", "ftp://host/v1", "", "http://"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(InputError, match="judge 'gpt': got the address"):
+        EndpointJudge("gpt", url, "m")

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sigma_mem.decide.vote import group_answers
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels, centred_agreement, deviation
 
@@ -55,6 +56,22 @@ def test_agreement_ranks_peers_that_nobody_has_labelled():
     state = SigmaState(["good", "fair", "bad"], 2)
     play(state, [0.9, 0.7, 0.3], 400, rng, share=0.0, groups=lambda c: np.where(c > 0, 0, [1, 2, 3]))
     assert np.all(np.diff(state.read(PHI).prob) < 0.0)
+
+
+def test_between_two_answers_agreement_ranks_nobody():
+    """Those that are wrong together agree as often as those that are right."""
+    rng, rates = np.random.default_rng(1), [0.9, 0.9, 0.3, 0.3]
+    free, bound, three = (SigmaState(list(names), 2) for names in ("abcd", "abcd", "abc"))
+    for _ in range(200):
+        wrong = rng.random(4) > rates
+        each = np.where(wrong, [1, 2, 3, 4], 0)
+        for state, given_answers in ((free, each), (bound, 1 * wrong), (three, 1 * wrong[1:])):
+            groups, tick = group_answers(given_answers.tolist()), state.begin_event()
+            state.write_answers(groups, tick)
+            state.write_agreement(PHI, agreement_labels(groups), tick)
+    assert np.ptp(bound.read(PHI).prob) == 0.0
+    assert free.read(PHI).prob[:2].min() > free.read(PHI).prob[2:].max()
+    assert np.ptp(three.read(PHI).prob) > 0.0  # one against two could not have shown a third answer
 
 
 def test_agreement_knows_nothing_of_the_level_that_labels_set():

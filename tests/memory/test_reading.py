@@ -124,7 +124,8 @@ def reading(prob, effective, **other):
     prob, effective = np.array(prob, dtype=float), np.array(effective, dtype=float)
     mean, none = 2.0 * prob - 1.0, np.zeros(len(prob))
     given = {"claims": None, "recent": effective, "leverage": None, "near": mean, "slowest": mean}
-    given |= dict.fromkeys(("of_local", "doubt", "of_regression", "pull", "apart"), none)
+    given |= dict.fromkeys(("of_local", "doubt", "of_regression"), none)
+    given["away"] = lambda: (none, none)
     return Reading(score=none, effective=effective, prob=prob, labels=effective, **(given | other))
 
 
@@ -133,7 +134,10 @@ def test_observations_are_labels_near_phi_and_half_of_one_that_is_taken_for_gran
 
 
 def test_claims_that_are_apart_take_observations_away():
-    sure, unsure = reading([0.6], [50.0]), reading([0.6], [50.0], apart=np.array([0.04]))
+    sure, unsure = (
+        reading([0.6], [50.0]),
+        reading([0.6], [50.0], away=lambda: (np.zeros(1), np.array([0.04]))),
+    )
     assert unsure.observations[0] < 0.5 * sure.observations[0]
 
 
@@ -166,7 +170,10 @@ def test_a_peer_that_recovered_is_not_known_by_all_of_its_labels():
 
 def test_an_interval_reaches_what_labels_alone_say():
     """Twenty right of twenty, shrunk to 0.93: a truth of 0.99 is within it, and so is p̂."""
-    shrunk, alone = reading([0.93], [20.0]), reading([0.93], [20.0], pull=np.array([0.14]))
+    shrunk, alone = (
+        reading([0.93], [20.0]),
+        reading([0.93], [20.0], away=lambda: (np.array([0.14]), np.zeros(1))),
+    )
     assert shrunk.interval()[1][0] < 0.99 < alone.interval()[1][0]
     assert alone.interval()[0][0] <= 0.93
 

@@ -247,7 +247,7 @@ def test_a_reading_cannot_change_what_is_read_next():
     before = state.read(phi).prob.copy()
     with pytest.raises(ValueError, match="read-only"):
         reading.slowest[:] = 0.0
-    for name in ("score", "effective", "prob", "labels", "near", "claims", "apart"):
+    for name in ("score", "effective", "prob", "labels", "near", "claims"):
         getattr(reading, name)[:] = 0.0
     assert state.read(phi).prob.tobytes() == before.tobytes()
     assert before[0] > 0.5 > before[1]

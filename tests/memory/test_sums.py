@@ -160,3 +160,15 @@ def test_without_decay_nothing_fades():
     sums.add("x", np.ones((1, 1)), sums.weights(np.array([5.0]), np.ones(1)))
     assert as_of(sums, "x", 1e12).tolist() == [1.0]
     assert sums.factor(0.0, 1e12).tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_a_peer_of_which_nothing_is_seen_costs_nothing_however_far_behind_it_is(monkeypatch):
+    sums, moved, move = Sums(P, DECLARED), [], Sums._move
+    monkeypatch.setattr(Sums, "_move", lambda self, by: (moved.append(by), move(self, by)))
+    for tick in np.arange(2000.0, 2100.0):
+        for _ in range(3):
+            sums.add("of the pool", np.ones((1, 2)), sums.weights(np.array([tick])))
+    assert len(moved) == 1
+    sums.add("forever", np.ones((1, P)), sums.weights(np.array([2099.0]), np.array([1.0, 0.0, 0.0])))
+    assert len(moved) == 2
+    np.testing.assert_array_equal(sums["forever"], [1.0, 1.0, 1.0])

@@ -53,15 +53,19 @@ def test_a_judge_that_knows_is_calibrated() -> None:
     assert found[0] - found[1] == pytest.approx(1.2, abs=0.25)  # what two normal distributions say
 
 
-def test_scale_and_shift_of_a_judge_do_not_matter() -> None:
-    some, others = Played(), Played()
-    for u, right in stream(200, 1.0):
-        some.event({"gpt": u}, right)
-        others.event({"gpt": 50.0 + 7.0 * u}, right)
-    u = np.array([1.0, 0.3, -2.0])
-    np.testing.assert_allclose(
-        some.speaks({"gpt": u})["gpt"], others.speaks({"gpt": 50.0 + 7.0 * u})["gpt"], atol=1e-9
-    )
+@pytest.mark.parametrize(("scale", "shift"), [(7.0, 50.0), (1e-9, 0.0), (1e7, -1e9)])
+def test_scale_and_shift_of_a_judge_do_not_matter(scale: float, shift: float) -> None:
+    some, others, u = Played(), Played(), np.array([1.0, 0.3, -2.0])
+    for v, right in [(u, np.zeros(3)), *stream(200, 1.0)]:
+        np.testing.assert_allclose(  # also of a new judge
+            some.speaks({"gpt": u})["gpt"], others.speaks({"gpt": shift + scale * u})["gpt"], atol=1e-6
+        )
+        some.event({"gpt": v}, right)
+        others.event({"gpt": shift + scale * v}, right)
+
+
+def test_equal_scores_say_nothing_whatever_rounding_leaves_of_their_differences() -> None:
+    assert not Played().speaks({"gpt": np.full(3, 0.1)})["gpt"].any()
 
 
 def test_a_blind_judge_hardly_speaks() -> None:

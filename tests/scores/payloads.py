@@ -1,4 +1,4 @@
-"""What the tools write or answer, after their documented formats; three events: trace-1, trace-2, trace-3.
+"""What the tools write or answer, after their documented formats, about three events.
 
 The right peer answered the first two, and the scores of "correctness" say so: 0.9, 0.8 and 0.2.
 """
@@ -13,7 +13,8 @@ else:
     from backports.zstd import zipfile
 
 TIME = "2026-11-01T10:00:00Z"
-VALUES = {"trace-1": 0.9, "trace-2": 0.8, "trace-3": 0.2}
+REFS = tuple(f"6f9619ff-8b86-4011-b42d-00c04fc964f{number}" for number in (1, 2, 3))
+VALUES = dict(zip(REFS, (0.9, 0.8, 0.2), strict=True))
 
 
 def langfuse(query):
@@ -24,8 +25,8 @@ def langfuse(query):
         {"id": f"score-{ref}", **same, "value": value, "subject": {"kind": "trace", "id": ref}}
         for ref, value in VALUES.items()
     ]
-    scores[2]["subject"] = {"kind": "observation", "id": "span-9", "traceId": "trace-3"}
-    scores.append({**scores[0], "id": "s", "subject": {"kind": "session", "id": "trace-1"}})
+    scores[2]["subject"] = {"kind": "observation", "id": "span-9", "traceId": REFS[2]}
+    scores.append({**scores[0], "id": "s", "subject": {"kind": "session", "id": REFS[0]}})
     assert query["fields"] == ["details,subject"]
     if "cursor" not in query:
         return {"data": scores[:2], "meta": {"limit": 100, "cursor": "bmV4dA"}}
@@ -35,7 +36,7 @@ def langfuse(query):
 
 def langsmith(query):
     same = {"key": "correctness", "value": None, "comment": None, "created_at": TIME, "modified_at": TIME}
-    ids = {ref: str(uuid.uuid5(uuid.NAMESPACE_URL, ref)) for ref in VALUES}
+    ids = {ref: str(uuid.uuid5(uuid.UUID(ref), "feedback")) for ref in query["run"]}  # fails on other ids
     return [
         {"id": ids[ref], **same, "run_id": ref, "trace_id": ref, "score": VALUES[ref]}
         for ref in query["run"]
@@ -82,6 +83,8 @@ def promptfoo(folder):
     for ref, value in VALUES.items():
         scored = {"success": value > 0.5, "score": value, "namedScores": {"correctness": value}}
         rows.append({"id": f"row-{ref}", "testIdx": 0, "promptIdx": 0, "vars": {"sigma_ref": ref}, **scored})
+    rows[1] |= {"vars": {}, "metadata": {"sigma_ref": REFS[1]}}
+    rows[2] |= {"vars": {}, "testCase": {"metadata": {"sigma_ref": REFS[2]}}}  # one that failed
     body = {"evalId": "eval-1", "results": {"version": 3, "timestamp": "2026-11-01", "results": rows}}
     return _written(folder / "results.json", json.dumps(body))
 
@@ -124,7 +127,7 @@ def otlp():
         ]
         lines.append({**same, "spanId": ref, "attributes": said})
     lines[0]["spanId"] = "eee19b7ec3c1b174"
-    lines[0]["attributes"].append({"key": "gen_ai.response.id", "value": {"stringValue": "trace-1"}})
+    lines[0]["attributes"].append({"key": "gen_ai.response.id", "value": {"stringValue": REFS[0]}})
     lines.append({"eventName": "other", "attributes": []})
     return {"resourceLogs": [{"scopeLogs": [{"logRecords": lines}]}]}
 

@@ -17,8 +17,8 @@ from sigma_mem.errors import InputError
 from sigma_mem.scores import Metric, Score, record
 from sigma_mem.scores.readers import FILES, SERVICES, otlp
 
-REFS = list(payloads.VALUES)
-LABELS = {"trace-1": {"ann": 1.0}, "trace-2": {"ann": 1.0}, "trace-3": {"ann": -1.0}}
+REFS = payloads.REFS
+LABELS = dict(zip(REFS, ({"ann": 1.0}, {"ann": 1.0}, {"ann": -1.0}), strict=True))
 AT_LEAST = {"correctness": Metric(">=", 0.7)}
 
 
@@ -42,7 +42,11 @@ def service():
         def do_GET(self):
             parts = urlsplit(self.path)
             asked.append((parts.path, dict(self.headers)))
-            name = {"/api/public/v3/scores": "langfuse", "/feedback": "langsmith"}.get(parts.path, "phoenix")
+            paths = {"/api/public/v3/scores": "langfuse", "/feedback": "langsmith"}
+            paths["/span_annotations"] = "phoenix"
+            if (name := paths.get(parts.path)) is None:
+                self.send_error(404)
+                return
             body = json.dumps(getattr(payloads, name)(parse_qs(parts.query))).encode()
             self.send_response(200)
             self.end_headers()
@@ -89,7 +93,8 @@ def test_a_packed_log_has_what_the_same_log_has_as_json(tmp_path):
 def test_a_service_is_asked_page_by_page(source, service, tmp_path, monkeypatch, capsys):
     for name in ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY", "LANGSMITH_API_KEY", "PHOENIX_API_KEY"):
         monkeypatch.setenv(name, "secret")
-    memory(tmp_path / "memory.db").close()
+    with memory(tmp_path / "memory.db") as mem:
+        mem.route("What is mine?", ref="a name that no tool knows")
     url = f"http://127.0.0.1:{service.server_port}"
     options = ["--memory", str(tmp_path / "memory.db"), "--metric", "correctness>=0.7", "--json"]
     for _ in range(2):
@@ -102,7 +107,11 @@ def test_a_service_is_asked_page_by_page(source, service, tmp_path, monkeypatch,
 
 def test_events_of_opentelemetry_are_read():
     with memory() as mem:
-        assert record(mem, otlp(payloads.otlp()), AT_LEAST, "otlp") == (3, 0, 0)  # none for trace-1's span
+        assert record(mem, otlp(payloads.otlp()), AT_LEAST, "otlp") == (
+            3,
+            0,
+            0,
+        )  # none for the first span
         assert labels(mem) == LABELS
 
 
@@ -113,7 +122,7 @@ def test_evaluations_of_several_responses_in_one_span_are_told_apart():
         line["spanId"] = "eee19b7ec3c1b174"  # the evaluator's own
         line["attributes"].append({"key": "gen_ai.response.id", "value": {"stringValue": ref}})
     scores = list(otlp(body))
-    assert [score.ref for score in scores] == REFS
+    assert tuple(score.ref for score in scores) == REFS
     assert len({score.id for score in scores}) == 3
 
 
@@ -127,26 +136,28 @@ def test_scores_count_once_in_any_order(tmp_path):
             at = random.Random(seed).randrange(len(shuffled))
             for part in (shuffled[:at], shuffled[at:]):
                 record(mem, part, AT_LEAST, "any")
-            found.append((labels(mem), mem.trust("What is trace-1?")["ann"].prob))
-    assert all(each == found[0] for each in found)
+            found.append((labels(mem), mem.trust(f"What is {REFS[0]}?")["ann"].prob))
+    assert all(found[0][0] == each for each, _ in found)
+    assert [prob for _, prob in found] == pytest.approx([found[0][1]] * 5, rel=1e-12)
 
 
 def test_a_changed_score_amends_and_the_last_of_several_counts():
     with memory() as mem:
-        first, second = (Score("trace-1", None, "m", value, id, time) for value, id, time in
+        first, second = (Score(REFS[0], None, "m", value, id, time) for value, id, time in
                          ((1.0, "a", "2026-01-01"), (0.0, "b", "2026-01-02")))  # fmt: skip
         for order in ((first, second), (second, first)):
             record(mem, order, {"m": Metric()}, "any")
-            assert mem.decision("trace-1").labels == {"ann": -1.0}
+            assert mem.decision(REFS[0]).labels == {"ann": -1.0}
+            assert [source.lines for source in mem.sources()] == [1]  # not even a line for the first one
         record(mem, [second._replace(value=1.0)], {"m": Metric()}, "any")
-        assert mem.decision("trace-1").labels == {"ann": 1.0}
+        assert mem.decision(REFS[0]).labels == {"ann": 1.0}
 
 
 def test_metrics_are_sources_of_their_own_with_the_configured_weight():
     with memory() as mem:
-        scores = [Score("trace-1", "bob", name, 1.0, name) for name in ("a", "b", "c")]
+        scores = [Score(REFS[0], "bob", name, 1.0, name) for name in ("a", "b", "c")]
         assert record(mem, scores, {"a": Metric(), "b": Metric(weight=0.5)}, "csv") == (2, 0, 1)
-        assert mem.decision("trace-1").labels == {"bob": 1.0}
+        assert mem.decision(REFS[0]).labels == {"bob": 1.0}
         assert {source.name for source in mem.sources()} >= {"csv/a", "csv/b"}
 
 
@@ -214,6 +225,14 @@ def test_a_service_that_does_not_answer_is_named(tmp_path, capsys):
     options = ["--memory", str(tmp_path / "memory.db"), "--metric", "m"]
     assert run(["scores", "langfuse", "http://127.0.0.1:1", *options]) == 1
     assert "LANGFUSE_SECRET_KEY set?" in capsys.readouterr().err
+
+
+def test_the_error_of_a_service_is_one_short_line(tmp_path, service, capsys):
+    with memory(tmp_path / "memory.db"):
+        pass
+    options = ["--memory", str(tmp_path / "memory.db"), "--metric", "m"]
+    assert run(["scores", "phoenix", f"http://127.0.0.1:{service.server_port}/elsewhere", *options]) == 1
+    assert "(status 404 for /span_annotations)" in capsys.readouterr().err
 
 
 def test_a_services_memory_takes_one_metric(tmp_path, capsys):

@@ -9,7 +9,8 @@ from hashlib import sha256
 import pytest
 
 from serve.conftest import bearer, served
-from serve.gateway.upstreams import send_json, upstream, wait_until
+from serve.gateway.conftest import ask, starter
+from serve.gateway.upstreams import says, send_json, upstream, wait_until
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import AlarmSettings, Webhook
 from sigma_mem.serve.keys import add_key
@@ -94,3 +95,16 @@ def test_a_webhook_without_its_secret_stops_the_start(monkeypatch):
         served(webhooks=(Webhook("http://h/", "HOOK_SECRET"),)),
     ):
         pass
+
+
+def test_the_log_warns_of_a_store_that_is_away_with_the_reason_and_when_it_is_back(tmp_path, caplog):
+    file, away = tmp_path / "memory.db", tmp_path / "away.db"
+    with caplog.at_level("INFO", "sigma_mem.serve"), starter() as start:
+        gateway = start({"ann": says("391")}, path=str(file))
+        ask(gateway)
+        file.rename(away)
+        ask(gateway)
+        wait_until(lambda: any("memory.db" in r.fields.get("error", "") for r in caplog.records), 15.0)
+        away.rename(file)
+        wait_until(lambda: any(r.msg == "alarm over" for r in caplog.records), 15.0)
+    assert all(r.levelname == "WARNING" for r in caplog.records if r.msg == "alarm" or r.fields.get("away"))

@@ -137,7 +137,7 @@ def test_nothing_is_claimed_from_nothing():
     with served(peers=["ann", "bob"]) as http:
         assert http.get(f"{BASE}/relation").json()["votes"] is None
         found = http.get(f"{BASE}/overview").json()
-        assert found["memory"]["total"] == {"events": 0, "right": 0, "wrong": 0, "cost": 0.0}
+        assert found["memory"]["total"] == {"events": 0, "right": 0, "wrong": 0, "paid": 0, "cost": 0.0}
         assert http.get(f"{BASE}/unlabelled").json()["decisions"] == []
         trend = http.get(f"{BASE}/trend").json()
         assert (trend["span"], set(trend["trends"])) == (None, {"ann", "bob"})
@@ -169,13 +169,25 @@ def test_the_relation_is_that_of_the_memory(taught):
     assert (matrix.diagonal() == 1.0).all()
     assert matrix[0, 1] < 0.0  # ann is right whenever bob is wrong
     assert 1.0 <= body["votes"] <= 3.0
-    assert body["labels"] == {"ann": 20, "bob": 20, "cyd": 20}
+    assert body["together"] == [[20] * 3] * 3
     assert body["errors"]["events"] == 20
     assert body["errors"]["correlation"][0] == [1.0, None, None]  # ann and bob never vary
     assert [line["accuracy"] for line in body["errors"]["peers"]][:2] == [1.0, 0.0]
     assert body["errors"]["best"] == 1.0
     refused = taught.get(f"{BASE}/relation", params={"peer": "nobody"})
     assert (refused.status_code, "expected one of" in refused.json()["error"]["message"]) == (400, True)
+
+
+def test_an_agreement_is_worth_nothing_known_until_peers_were_labelled_on_the_same_tasks():
+    with served(peers=["ann", "bob"]) as http:
+        for i in range(20):
+            made = http.post(f"{BASE}/route", json={"question": f"What is {i}?"}).json()["id"]
+            label = {"decision": made, "labels": {"ann" if i % 2 else "bob": i % 3 > 0}}
+            assert http.post(f"{BASE}/feedback", json=label).is_success
+        body = http.get(f"{BASE}/relation").json()
+        assert body["votes"] is None
+        assert body["together"] == [[10, 0], [0, 10]]
+        assert http.get(f"{BASE}/relation", params={"peer": "ann"}).json()["votes"] == 1.0
 
 
 def test_errors_are_compared_only_if_every_answer_has_a_label():
@@ -201,7 +213,7 @@ def test_the_overview_counts_what_was_decided_labelled_and_spent():
                 assert http.post(f"{BASE}/feedback", json=said).is_success
         assert http.post(f"{BASE}/vote", json={"question": 3}).status_code == 422
         found = http.get(f"{BASE}/overview").json()
-        total = {"events": 6, "right": 2, "wrong": 1, "cost": 3.0}
+        total = {"events": 6, "right": 2, "wrong": 1, "paid": 6, "cost": 3.0}
         assert found["memory"]["total"] == total
         for name, amount in total.items():
             assert sum(part[name] for part in found["memory"]["bins"]) == pytest.approx(amount)

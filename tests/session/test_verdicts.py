@@ -166,6 +166,7 @@ def test_judges_are_asked_and_their_cost_is_kept() -> None:
     assert d.peer == "cat"
     assert d.verdicts["seer"] == {"ann": 0.0, "bob": 0.0, "cat": 1.0}
     assert mem.decision(d.id).details["judges"]["seer"]["cost"] == 0.25
+    assert mem.spent().by_peer == {"judge seer": 0.25 * seer.asked}
     seer.fails = True
     failed = mem.decide("a third question", ANSWERS)
     assert failed.details["judges"]["seer"]["failures"] == ["no reply"]

@@ -45,7 +45,9 @@ def test_one_candidate_is_certain(taught):
 def test_propensities_are_over_the_candidates(prob, n, allowed):
     rows = np.array(sorted(allowed))
     reading = SigmaMem(PEERS, rank=2).state.read(np.array(X))
-    reading = replace(reading, prob=np.array(prob), effective=np.array(n), apart=np.zeros(4), leverage=None)
+    reading = replace(
+        reading, prob=np.array(prob), effective=np.array(n), away=lambda: (None, np.zeros(4)), leverage=None
+    )
     chances = propensities(reading.prob[rows], reading.observations[rows])
     assert chances.sum() == pytest.approx(1.0, abs=1e-12)
     drawn = explore(reading, np.random.default_rng(0), rows)

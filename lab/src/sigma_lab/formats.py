@@ -1,7 +1,7 @@
 """Recordings of other tools as streams: RouterBench and LLMRouterBench.
 
 A format is two functions: whether a parsed file is of it, and from parsed files to `Row` values. The rows are
-gathered into events, and a report lists what was kept, and what was dropped and why.
+gathered into events, and what was dropped is counted by its reason.
 """
 
 import ast
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from sigma_mem.answers.canon import Kind
 from sigma_mem.errors import InputError, StreamError
-from sigma_mem.streams.stream import Stream
 from sigma_mem.streams.tables import Imported, Row, gather_events, label_of_score, number, parse
 
 Files = Sequence[tuple[Path, Any]]  # each with what was parsed from it
@@ -25,7 +24,6 @@ def import_stream(
     *,
     format: str = "auto",
     kind: Kind = "auto",
-    name: str | None = None,
 ) -> Imported:
     """Turn one or more files of one format into a stream.
 
@@ -40,12 +38,7 @@ def import_stream(
     if len(names) > 1:
         raise StreamError(f"got files of several formats ({', '.join(sorted(names))}); import each by itself")
     (found,) = names
-    peers, events, report = gather_events(FORMATS[found].rows(files), kind)
-    if not events:
-        why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
-        raise StreamError(f"{files[0][0]}: holds no usable answer ({why or 'no rows'})")
-    plain = Path(fspath(paths[0])).name.split(".")[0]
-    return Imported(Stream(plain, peers, events), found, report)
+    return gather_events(Path(fspath(paths[0])), FORMATS[found].rows(files), kind)
 
 
 def _found(paths: Sequence[str | PathLike[str]]) -> list[Path]:

@@ -3,7 +3,7 @@
 Every class has one verb, ``reveal(index, event, chosen)``, and wraps another (``of``), so
 conditions are composed by nesting::
 
-    Delayed(50, of=Noisy(0.1, of=Share(0.2)))   # 20 % of events, 10 % of labels flipped, 50 events late
+    Delayed(50, of=Bandit(Share(0.2)))   # the chosen peer's label of 20 % of the events, 50 events late
 
 What is drawn depends on a seed and the event's id, not on the order of the stream.
 """
@@ -98,25 +98,6 @@ class Delayed:
     def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
         """Show the same labels, due later."""
         return [replace(r, due=r.due + self.by) for r in self.of.reveal(index, event, chosen)]
-
-
-@dataclass(frozen=True, slots=True)
-class Noisy:
-    """Honest mistakes: every label flips its sign with probability ``rate``."""
-
-    rate: float
-    seed: int = 0
-    of: Reveal = field(default_factory=Everything)
-
-    def __post_init__(self) -> None:
-        _check_share("rate", self.rate)
-
-    def reveal(self, index: int, event: Event, chosen: str) -> list[Revealed]:
-        """Show the labels, some of them flipped."""
-        shown = self.of.reveal(index, event, chosen)
-        peers = {peer for r in shown for peer in r.labels}
-        wrong = {peer for peer in peers if chance(self.seed, "noise", event.id, peer) < self.rate}
-        return [replace(r, labels={p: -c if p in wrong else c for p, c in r.labels.items()}) for r in shown]
 
 
 @dataclass(frozen=True, slots=True)

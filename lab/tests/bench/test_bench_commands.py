@@ -61,7 +61,6 @@ def test_what_text_features_add_can_be_told(file: str, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "key"),
     [
-        (("peers", "--sizes", "3,4", "--ratios", "0"), "pools"),
         (("mechanisms",), "mechanisms"),
         (("feedback", "--shares", "0.2,1", "--seeds", "2"), "shares"),
         (("theory", "--limit", "40", "--simulations", "20"), "theorem1"),
@@ -74,15 +73,6 @@ def test_every_other_experiment_has_json(
     file: str, capsys: Capture, arguments: tuple[str, ...], key: str
 ) -> None:
     assert key in printed(capsys, arguments[0], file, *arguments[1:])
-
-
-def test_ood_learns_on_one_stream_and_tests_on_another(file: str, tmp_path: Path, capsys: Capture) -> None:
-    other = str(save_stream(made_up(60, seed=4)[0], tmp_path / "other.jsonl"))
-    found = printed(capsys, "ood", file, other)
-    assert found["stream"] == "other"
-    assert list(found["carried"]) == ["default φ, empty memory", "default φ, memory of made-up"]
-    held_out = printed(capsys, "ood", file, file, "--learn-domains", "d0,d1", "--test-domains", "d2")
-    assert 0 < held_out["events"] < 90
 
 
 def test_a_warm_start_from_the_stream_itself(file: str, capsys: Capture) -> None:
@@ -123,7 +113,6 @@ def test_events_come_shuffled_or_as_they_were_recorded(file: str, capsys: Captur
         (("cf", "FILE", "--ratios", "2"), "[0, 1]"),
         (("cf", "FILE", "--partner", "first"), "among random, weakest, last"),
         (("cf", "absent.jsonl"), "absent.jsonl"),
-        (("peers", "FILE", "--sizes", "99"), "from 2 to 4"),
         (("drift", "FILE", "--conditions", "sunny"), "no condition 'sunny'"),
         (("drift", "FILE", "--conditions", "all"), "needs 6 models, and the stream has 4"),
         (("drift", "FILE", "--size", "5"), "expected 2 to 4"),

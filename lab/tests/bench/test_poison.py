@@ -1,4 +1,4 @@
-"""The poison experiment: who says what, and what is left of it."""
+"""The poison experiment: who says what, and what it costs."""
 
 import numpy as np
 from madeup import made_up
@@ -48,18 +48,11 @@ def test_invented_events_are_in_the_memory_and_not_in_the_table() -> None:
     assert (lines.count(LIAR), lines.count(HONEST)) == (30 * FAKES, 30)
 
 
-def test_revoking_the_liars_leaves_nothing_of_their_lies() -> None:
+def test_every_attack_is_played_with_the_honest_source_named_and_without() -> None:
     stream, phis = made_up(16)
-    table = poison_table(stream, phis, revoke=True)
-    found = table.values
+    found = poison_table(stream, phis).values
     assert found["favoured"] == strongest(stream)[-1]
     assert [list(attacks) for attacks in found["sources"].values()] == [list(ATTACKS)] * 2
-    for way, left in found["revoked"].items():
-        assert ("lies-20" in left) is (way == "named")  # elsewhere the liar is the only source
-        assert max(left.values()) < 1e-12
-        # Beside an honest source, liars that are silent change nothing.
-        assert set(found["silent"][way]["sybils"].values()) == {0.0}
-    assert table.header[-1] == "revoked"
 
 
 def test_sybils_hardly_move_a_named_source() -> None:

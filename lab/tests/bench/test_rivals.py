@@ -11,8 +11,6 @@ from sigma_mem.errors import MissingExtraError
 MODULES = {
     "paretobandit": "pareto_bandit",
     "mabwiser-linucb": "mabwiser.mab",
-    "vowpal-wabbit": "vowpalwabbit",
-    "bayesianbandits": "bayesianbandits",
 }
 
 

@@ -33,10 +33,9 @@ def checkpoint(tiny_steering: Path) -> Path:
 
 def arguments(checkpoint: Path, command: str, *more: str) -> list[str]:
     stream = str(checkpoint.parent / "stream.jsonl")
-    streams = [stream, stream] if command == "ood" else [stream]
     steered = ["--center", str(checkpoint.parent / "model"), "--steering", str(checkpoint)]
     some = ["--judge", str(JUDGED), "--judge-after", "30", "--encoder", "hashed"]
-    return ["bench", command, *streams, *steered, *some, *more]
+    return ["bench", command, stream, *steered, *some, *more]
 
 
 def printed(capsys: Capture, checkpoint: Path, command: str, *more: str) -> dict[str, Any]:
@@ -75,22 +74,17 @@ def test_cf_has_every_row_at_every_ratio(checkpoint: Path, capsys: Capture) -> N
     assert base["accuracy"] == attacked["accuracy"]
 
 
-def test_pools_of_peers_have_them_too(checkpoint: Path, capsys: Capture) -> None:
-    found = printed(capsys, checkpoint, "peers", "--ratios", "0.5")
-    assert {size: len(pool["peers"]) for size, pool in found["pools"].items()} == {"3": 3, "4": 4}
-    for pool in found["pools"].values():
-        check(pool["ratios"]["0.5"])
+def test_a_smaller_pool_has_them_too(checkpoint: Path, capsys: Capture) -> None:
+    first = ",".join(load_stream(checkpoint.parent / "stream.jsonl").peers[:3])
+    found = printed(capsys, checkpoint, "cf", "--peers", first, "--ratios", "0.5")
+    assert len(found["peers"]) == 3
+    check(found["ratios"]["0.5"])
 
 
-def test_a_judge_without_memory_is_the_same_cold_and_warm(checkpoint: Path, capsys: Capture) -> None:
+def test_mechanisms_have_them_by_domain(checkpoint: Path, capsys: Capture) -> None:
     clean = printed(capsys, checkpoint, "mechanisms")["mechanisms"]
     check(clean)
     assert set(clean["sigma"]["domains"]) <= {"d0", "d1", "d2"}
-    carried = printed(capsys, checkpoint, "ood")["carried"]
-    assert list(carried) == ["default φ, empty memory", "default φ, memory of stream"]
-    for rows in carried.values():
-        check(rows)
-        assert rows["base"]["accuracy"] == clean["base"]["accuracy"]
 
 
 def test_routes_and_votes_are_those_of_the_centers_own_phi(checkpoint: Path, capsys: Capture) -> None:
@@ -112,17 +106,18 @@ def test_a_warm_start_is_for_every_table_and_beta_may_have_its_own(
     stream = load_stream(checkpoint.parent / "stream.jsonl")
     other = tmp_path / "before.jsonl"
     save_stream(replace(stream, events=tuple(replace(e, id=f"w{e.id}") for e in stream)), other)
-    for command, *small in (("peers", "--ratios", "0"), ("feedback", "--shares", "1", "--seeds", "1")):
+    for command, *small in (("cf", "--ratios", "0"), ("feedback", "--shares", "1", "--seeds", "1")):
         cold = printed(capsys, checkpoint, command, *small)
         warm = printed(capsys, checkpoint, command, *small, "--warm", str(other))
         beta = printed(capsys, checkpoint, command, *small, "--warm-beta", str(other))
         rows = [
-            found["shares"]["1"] if command == "feedback" else found["pools"]["4"]["ratios"]["0"]
+            found["shares"]["1"] if command == "feedback" else found["ratios"]["0"]
             for found in (cold, warm, beta)
         ]
         accuracy = [{name: row["accuracy"] for name, row in one.items()} for one in rows]
         assert accuracy[0] | {"beta-b1": 0} == accuracy[2] | {"beta-b1": 0}  # nothing but B1 was warmed
         assert accuracy[0] != accuracy[1]
+        assert accuracy[0]["base"] == accuracy[1]["base"]  # a judge without memory has nothing to warm
     both = ["--warm", str(other), "--warm-beta", str(other)]
     assert run(arguments(checkpoint, "mechanisms", *both)) == 2
 
@@ -137,7 +132,7 @@ def test_feedback_has_base_and_sigma_at_every_share(checkpoint: Path, capsys: Ca
 def test_people_are_told_what_was_judged_and_what_is_better(
     checkpoint: Path, capsys: Capture, tmp_path: Path
 ) -> None:
-    assert run(arguments(checkpoint, "ood", "--report", str(tmp_path / "r"))) == 0
+    assert run(arguments(checkpoint, "mechanisms", "--report", str(tmp_path / "r"))) == 0
     page = (tmp_path / "r" / "report.md").read_text(encoding="utf-8")
     for text in (" ".join(capsys.readouterr().out.split()), page):
         assert f"{JUDGED} of 60 events judged" in text

@@ -19,7 +19,6 @@ def labels(imported: Imported) -> dict[str, dict[str, float]]:
 
 def test_routerbench() -> None:
     imported = import_stream([FIXTURES / "routerbench.csv"])
-    assert imported.format == "routerbench"
     assert imported.stream.peers == ("gpt-3.5-turbo-1106", "claude-v1", "mistralai/mistral-7b-chat")
     bone, apples, haiku = imported.stream.events
     assert bone.domain == "mmlu-anatomy"
@@ -31,9 +30,9 @@ def test_routerbench() -> None:
     assert apples.costs["claude-v1"] == 0.000592
     assert haiku.question == "Write a haiku.\nNow about rain."
     assert haiku.correct == {"gpt-3.5-turbo-1106": 0.5}  # 0.75 → c = ½; 7.0 is no share
-    report = imported.report
-    assert (report.rows, report.kept, report.unlabelled, report.events, report.partial) == (9, 8, 1, 3, 1)
-    assert report.dropped == {"the model was not run on this question": 1}
+    assert [len(event.answers) for event in imported.stream] == [3, 3, 2]
+    assert [len(event.correct) for event in imported.stream] == [3, 3, 1]
+    assert imported.dropped == {"the model was not run on this question": 1}
 
 
 @pytest.mark.parametrize("ending", [".json", ".jsonl", ".json.gz"])
@@ -51,7 +50,7 @@ def test_routerbench_as_json_is_the_same(tmp_path: Path, ending: str) -> None:
 
 def test_llmrouterbench() -> None:
     imported = import_stream([FIXTURES / "llmrouterbench"])
-    assert (imported.format, imported.stream.peers) == ("llmrouterbench", ("Qwen3-8B", "gemma-2-9b-it"))
+    assert imported.stream.peers == ("Qwen3-8B", "gemma-2-9b-it")
     assert labels(imported) == {
         "aime-test-1": {"Qwen3-8B": 1.0, "gemma-2-9b-it": 1.0},
         "aime-test-2": {"Qwen3-8B": -1.0, "gemma-2-9b-it": 1.0},
@@ -62,7 +61,7 @@ def test_llmrouterbench() -> None:
     assert second.answers["Qwen3-8B"].text == "7*8 = 54"
     assert [a.canon for a in second.answers.values()] == ["54", "56"]
     assert second.costs == {"Qwen3-8B": 0.0001, "gemma-2-9b-it": 0.0001}
-    assert (imported.report.unlabelled, imported.report.partial) == (1, 1)
+    assert [len(event.answers) for event in imported.stream] == [2, 2, 1]
 
 
 def test_unknown_format_is_a_clear_error(tmp_path: Path) -> None:
@@ -141,14 +140,15 @@ def test_another_question_under_the_same_id_is_dropped(tmp_path: Path) -> None:
     two = blank | {"sample_id": "t", "prompt": "Two?", "n": 1, "n|model_response": "b"}
     file = tmp_path / "table.json"
     file.write_text(json.dumps([one, two]))
-    assert "another question under the same id" in import_stream([file]).report.dropped
+    assert "another question under the same id" in import_stream([file]).dropped
 
 
 def test_command_writes_a_stream_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "rb.jsonl.gz"
     assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target), "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert (printed["format"], printed["events"], printed["kept"]) == ("routerbench", 3, 8)
+    assert (printed["events"], printed["kept"], printed["rows"]) == (3, 8, 9)
+    assert (printed["unlabelled"], printed["partial"]) == (1, 1)
     assert printed["dropped"] == {"the model was not run on this question": 1}
     assert load_stream(target).sha256 == printed["sha256"]
     assert run(["import", str(FIXTURES / "routerbench.csv"), "-o", str(target)]) == 0

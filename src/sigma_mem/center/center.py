@@ -243,7 +243,7 @@ class Center:
                 logits = self.model(input_ids=ids, use_cache=False).logits
                 return self.verdict.from_logits(at_ends(logits, lengths).float())
             states = [row.states for row in rows if row.states is not None]
-            last = self.split.ends(pad_sequence(states, batch_first=True), lengths)
+            last = at_ends(self.split.upper(pad_sequence(states, batch_first=True)), lengths)
         utility = self.verdict.utility(last)
         return utility, self.verdict.yes_no_mass(last) if mass else torch.full_like(utility, torch.nan)
 

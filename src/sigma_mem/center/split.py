@@ -10,7 +10,6 @@ replaced by modules that hand their input on, so everything that a forward deriv
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -56,18 +55,6 @@ class _Source(_Stand):
         return hidden_states if self.given is None else self.given
 
 
-class _AtEnds(_Stand):
-    """Runs its module for the last token of every row only; what it gives elsewhere is zero."""
-
-    lengths: Any = None
-
-    def forward(self, hidden_states: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        rows = torch.arange(len(hidden_states), device=hidden_states.device)
-        ends = (rows, self.lengths.to(hidden_states.device) - 1)
-        found = self._stood_for[0](hidden_states[ends][:, None])[:, 0]
-        return torch.zeros_like(hidden_states).index_put(ends, found)
-
-
 class Split:
     """The two halves of a decoder around block ``at``.
 
@@ -78,8 +65,6 @@ class Split:
     works : bool
         Whether the halves, run one after the other, gave what the whole forward gives, value and gradient, on
         a probe made at construction. If False (or ``at`` is 0), run the whole model instead.
-    trims : bool
-        Whether `ends` may leave out the last block's MLP for all but the last tokens, tested likewise.
     """
 
     def __init__(self, decoder: Decoder, at: int | None = None, *, probe: bool = True) -> None:
@@ -91,14 +76,7 @@ class Split:
         low, high = blocks[: self.at], blocks[self.at :]
         self._lower = _copy_with(decoder, [*low, self._tap, *map(_Stand, high[1:])])
         self._upper = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high])
-        self._mlp = _AtEnds(getattr(high[-1], "mlp", None) or nn.Identity())
-        trimmed = copy.copy(high[-1])
-        trimmed.__dict__["_modules"] = {**high[-1]._modules, "mlp": self._mlp}
-        self._trimmed = _copy_with(decoder, [*map(_Stand, low[:-1]), self._source, *high[:-1], trimmed])
-        self.works = self.at > 0 and (
-            not probe or self._same(self.whole, lambda ids: self.upper(self.lower(ids).detach()))
-        )
-        self.trims = self.works and probe and self._last_block_may_be_trimmed()
+        self.works = self.at > 0 and (not probe or self._same_as_the_whole())
 
     def lower(self, ids: Tensor) -> Tensor:
         """(n, T) token ids → (n, T, d) input of block ``at``."""
@@ -116,35 +94,18 @@ class Split:
 
     def upper(self, hidden: Tensor) -> Tensor:
         """(n, T, d) input of block ``at`` → (n, T, d) final states, after the last norm."""
-        return self._run(self._upper, hidden)
-
-    def ends(self, hidden: Tensor, lengths: Tensor) -> Tensor:
-        """(n, T, d) input of block ``at`` → (n, d) final states of the last token of every row."""
-        return at_ends(self._run(self._trimmed if self.trims else self._upper, hidden, lengths), lengths)
-
-    def _run(self, half: nn.Module, hidden: Tensor, lengths: Tensor | None = None) -> Tensor:
-        self._source.given, self._mlp.lengths = hidden, lengths
+        self._source.given = hidden
         try:
-            return _last_hidden(half(inputs_embeds=hidden, use_cache=False))
+            return _last_hidden(self._upper(inputs_embeds=hidden, use_cache=False))
         finally:
-            self._source.given = self._mlp.lengths = None
+            self._source.given = None
 
     def whole(self, ids: Tensor) -> Tensor:
         """(n, T) token ids → (n, T, d) final states, by the model's own forward."""
         return _last_hidden(self.decoder.stack(input_ids=ids, use_cache=False))
 
-    def _last_block_may_be_trimmed(self) -> bool:
-        if hasattr(self.decoder.blocks[-1], "_hf_hook"):
-            return False  # accelerate moves the weights of this block, and not of a copy
-        lengths = torch.tensor([13, 9])
-
-        def trimmed(ids: Tensor) -> Tensor:
-            return at_ends(self._run(self._trimmed, self.lower(ids).detach(), lengths), lengths)
-
-        return self._same(lambda ids: at_ends(self.whole(ids), lengths), trimmed)
-
-    def _same(self, *ways: Callable[[Tensor], Tensor]) -> bool:
-        """Whether two ways from token ids to final states agree to rounding, in value and in gradient."""
+    def _same_as_the_whole(self) -> bool:
+        """Whether halves and whole agree to rounding, in value and in gradient."""
         blocks = self.decoder.blocks
         ids = (torch.arange(26, device=self._embedding.device).reshape(2, 13) * 7919 + 5) % self.vocab
         device = next(blocks[self.at].parameters()).device
@@ -152,8 +113,7 @@ class Split:
         found = []
         try:
             with torch.enable_grad(), steered(blocks, delta, first=self.at):
-                for way in ways:
-                    final = way(ids)
+                for final in (self.whole(ids), self.upper(self.lower(ids).detach())):
                     # Not the square: the last norm fixes it, and its gradient would be all rounding.
                     along = torch.linspace(-1.0, 1.0, self.width, device=final.device)
                     found.append((final, torch.autograd.grad((final.float() @ along).sum(), delta)[0]))

@@ -2,27 +2,27 @@
 
 import shutil
 import sys
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
 
-from sigma_mem.answers.canon import KINDS
 from sigma_mem.cli.options import (
     Json,
     MemoryFile,
     Namespace,
+    Recorded,
+    TableColumns,
     check_folder,
     existing,
+    grouped_options,
     memory_path,
-    named_values,
     opened_to_read,
     shows,
 )
@@ -124,22 +124,11 @@ def _made(mem: "SigmaMem", path: Path) -> Found:
 
 
 @shows
+@grouped_options
 def learn(
-    file: Annotated[
-        Path, Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False)
-    ],
+    file: Recorded,
     memory: MemoryFile,
-    question: Annotated[str, Option(help="Table: column of the question.")] = "question",
-    event: Annotated[str | None, Option(help="Table: column that shows which rows are one event.")] = None,
-    peer: Annotated[str | None, Option(help="Table with a row per answer: column of the peer.")] = None,
-    answer: Annotated[
-        list[str] | None, Option("--answer", "-a", help="Column of the answer, or peer=column.")
-    ] = None,
-    label: Annotated[
-        list[str] | None, Option(help="Column of true and false or -1 to 1, or peer=column.")
-    ] = None,
-    score: Annotated[list[str] | None, Option(help="Column of scores from 0 to 1, or peer=column.")] = None,
-    canon: Annotated[str, Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto",
+    columns: TableColumns,
     source: Annotated[str, Option(help="Name of the person or program that labelled it.")] = "default",
     encoder: Annotated[str | None, Option(help="For a new memory.")] = None,
     limit: Annotated[int | None, Option(help="At most this many events.")] = None,
@@ -156,33 +145,8 @@ def learn(
     """
     from sigma_mem.admin import learn as learn_stream
     from sigma_mem.session import SigmaMem
-    from sigma_mem.streams import load_stream
-    from sigma_mem.streams.tables import Columns, ending_of, load_table
 
-    if canon not in KINDS:
-        raise InputError(f"got --canon {canon}; expected one of {', '.join(KINDS)}")
-    named = {"answer": answer or [], "label": label or [], "score": score or []}
-    dropped: Mapping[str, int] = {}
-    if peer is None and not any(named.values()):
-        if ending_of(file) in (".csv", ".parquet"):
-            raise InputError(
-                f"got the table {file} without its columns; expected --score peer=column for every peer or, "
-                "with one answer a row, --peer, --answer and --score"
-            )
-        stream = load_stream(file)
-    else:
-        columns: dict[str, Any] = {}
-        for what, given in named.items():
-            if any("=" in text for text in given):
-                columns[f"{what}s"] = named_values(given, what)
-            elif len(given) > 1:
-                raise InputError(
-                    f"got --{what} {len(given)} times; expected one column, or peer=column for each"
-                )
-            elif given:
-                columns[what] = given[0]
-        table = load_table(file, Columns(question, event, peer=peer, **columns), kind=canon)
-        stream, dropped = table.stream, table.report.dropped
+    stream, dropped = columns.load(file)
     if limit is not None:
         stream = stream.select(limit=limit)
     check_folder("--memory", memory)
@@ -193,11 +157,9 @@ def learn(
         )
     known = f", {found.known} known before" if found.known else ""
     added = f", new peers {', '.join(found.added)}" if found.added else ""
-    said = [f"{memory}: {found.events} events, {found.labels} labels{known}{added}"]
-    said += [f"dropped {count}: {reason}" for reason, count in dropped.items()]
-    if dropped and event is None:
-        said.append("rows with the same question count as one event: name the event's column by --event")
-    return {**asdict(found), "dropped": dict(dropped)}, "\n".join(said)
+    said = f"{memory}: {found.events} events, {found.labels} labels{known}{added}"
+    lines = [said, *columns.dropped_lines(dropped)]
+    return {**asdict(found), "dropped": dict(dropped)}, "\n".join(lines)
 
 
 @shows

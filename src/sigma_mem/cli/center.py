@@ -62,7 +62,6 @@ def check(
         "median norm": loaded.h_median,
         "split": loaded.fast,
         "shares prefix": loaded.shares_prefix,
-        "trims last block": loaded.split.trims,
         "yes": [loaded.writer.tokenizer.decode([i]) for i in loaded.verdict.yes],
         "no": [loaded.writer.tokenizer.decode([i]) for i in loaded.verdict.no],
         "utility of a right answer": float(result.utility[0]),

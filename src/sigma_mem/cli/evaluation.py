@@ -1,5 +1,6 @@
 """``sigma-mem report``, ``evaluate`` and ``pool``: what the memory, another read or each peer reaches."""
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,10 @@ from typer import Argument, Context, Option
 from sigma_mem.cli.options import (
     MEMORY_OPTION,
     Namespace,
+    Recorded,
+    TableColumns,
     check_folder,
+    grouped_options,
     names_of,
     opened_to_read,
     reads,
@@ -119,6 +123,11 @@ def _print_evaluation(found: "Evaluation") -> None:
         "supported: decisions in which that peer could well have been drawn; the others are as p̂ predicts",
         "~ is a prediction: too many decisions are not supported; explore more to know",
     ]
+    if found.elsewhere:
+        remarks.append(
+            f"{found.elsewhere} more were served by another peer than the one drawn: "
+            "they count as logged only, and `sigma-mem report` compares them"
+        )
     print_table(header, rows, remarks)
 
 
@@ -130,8 +139,10 @@ def _range(found: "Estimate | None", form: str) -> str:
 
 
 @shows
+@grouped_options
 def pool(
-    stream: Annotated[Path, Argument(help="A recorded stream with labels: JSON lines, .gz or .zst.")],
+    file: Recorded,
+    columns: TableColumns,
     peers: Annotated[str | None, Option(help="Only these, separated by commas.")] = None,
     picture: Annotated[
         Path | None, Option(help="Also draw accuracy and error correlation: PNG, SVG or PDF.")
@@ -139,23 +150,26 @@ def pool(
 ) -> Found:
     """Report which peers of a pool are right, which err together, and which add nothing.
 
-    Example:
-    sigma-mem pool verdicts.jsonl --picture pool.png
+    Examples:
+    sigma-mem pool stream.jsonl --picture pool.png
+
+    sigma-mem pool verdicts.csv --event id --question task --peer judge --answer verdict --label right
     """
-    from sigma_mem.streams import load_stream
     from sigma_mem.streams.pool import pool_report
 
     if picture is not None:
         if picture.suffix not in _PICTURES:
             raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
         check_folder("--picture", picture)
-    found = pool_report(load_stream(stream).select(peers=names_of(peers)))
+    stream, dropped = columns.load(file)
+    found = pool_report(stream.select(peers=names_of(peers)))
     if picture is not None:
         _draw_pool(found, picture)
-    return found.values(), partial(_print_pool, found)
+    values = {**found.values(), "dropped": dict(dropped)}
+    return values, partial(_print_pool, found, columns.dropped_lines(dropped))
 
 
-def _print_pool(report: "PoolReport") -> None:
+def _print_pool(report: "PoolReport", dropped: Sequence[str]) -> None:
     orders = any(line.consistent is not None for line in report.peers)
     header = ["peer", "labels", "right", "95 %", "adds", *(["same in both orders"] if orders else [])]
     rows = []
@@ -178,7 +192,7 @@ def _print_pool(report: "PoolReport") -> None:
         for line in report.deceiving[:_PAIRS]
         for one, other in [line.peers]
     ]
-    print_table(header, rows, remarks)
+    print_table(header, rows, [*remarks, *dropped])
 
 
 def _draw_pool(report: "PoolReport", path: Path) -> None:
@@ -207,7 +221,10 @@ def _draw_pool(report: "PoolReport", path: Path) -> None:
     bars.invert_yaxis()
     bars.set_xlim(0, 1)
     bars.set_xlabel("share right, 95 % interval")
-    pairs.imshow(report.correlation[np.ix_(order, order)], cmap="PuOr_r", vmin=-1.0, vmax=1.0, aspect="auto")
+    shades = pairs.imshow(
+        report.correlation[np.ix_(order, order)], cmap="PuOr_r", vmin=-1.0, vmax=1.0, aspect="auto"
+    )
+    figure.colorbar(shades, ax=pairs, label="correlation of being wrong")
     pairs.set_xticks(places, names, rotation=60, ha="right", fontsize=8.5)
     pairs.set_yticks(places, names, fontsize=8.5)
     pairs.set_title(f"Wrong together; worth {report.effective_votes:.1f} votes", loc="left")

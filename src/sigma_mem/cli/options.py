@@ -2,9 +2,9 @@
 
 import inspect
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 import typer
 from typer import Option
 
+from sigma_mem.answers.canon import KINDS
 from sigma_mem.cli.output import Found, print_found
 from sigma_mem.errors import InputError
 
 if TYPE_CHECKING:
     from sigma_mem.session import SigmaMem
+    from sigma_mem.streams.tables import Imported
 
 T = TypeVar("T")
 
@@ -129,6 +131,63 @@ def named_values(pairs: Sequence[str], what: str) -> dict[str, str]:
             raise InputError(f"got two values of {what} for peer {peer!r}; expected one")
         values[peer] = value
     return values
+
+
+Recorded = Annotated[
+    Path, typer.Argument(help="A stream (.jsonl, .gz, .zst), or a table: CSV, Parquet.", show_default=False)
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """Which columns of a recorded table are what; none for a stream."""
+
+    question: Annotated[str, Option(help="Table: column of the question.")] = "question"
+    event: Annotated[str | None, Option(help="Table: column that shows which rows are one event.")] = None
+    peer: Annotated[str | None, Option(help="Table with a row per answer: column of the peer.")] = None
+    answer: Annotated[
+        list[str] | None, Option("--answer", "-a", help="Column of the answer, or peer=column.")
+    ] = None
+    label: Annotated[
+        list[str] | None, Option(help="Column of true and false or -1 to 1, or peer=column.")
+    ] = None
+    score: Annotated[list[str] | None, Option(help="Column of scores from 0 to 1, or peer=column.")] = None
+    canon: Annotated[str, Option(help=f"How answers are compared: {', '.join(KINDS)}.")] = "auto"
+
+    def load(self, file: Path) -> "Imported":
+        """The recorded stream, and how many answers were dropped for which reason."""
+        from sigma_mem.streams import load_stream
+        from sigma_mem.streams.tables import Columns, Imported, ending_of, load_table
+
+        if self.canon not in KINDS:
+            raise InputError(f"got --canon {self.canon}; expected one of {', '.join(KINDS)}")
+        named = {"answer": self.answer or [], "label": self.label or [], "score": self.score or []}
+        if self.peer is None and not any(named.values()):
+            if ending_of(file) in (".csv", ".parquet"):
+                raise InputError(
+                    f"got the table {file} without its columns; expected --score peer=column for every peer "
+                    "or, with one answer a row, --peer, --answer and --score"
+                )
+            return Imported(load_stream(file), {})
+        columns: dict[str, Any] = {}
+        for what, given in named.items():
+            if any("=" in text for text in given):
+                columns[f"{what}s"] = named_values(given, what)
+            elif len(given) > 1:
+                raise InputError(
+                    f"got --{what} {len(given)} times; expected one column, or peer=column for each"
+                )
+            elif given:
+                columns[what] = given[0]
+        found = Columns(self.question, self.event, peer=self.peer, **columns)
+        return load_table(file, found, kind=self.canon)
+
+    def dropped_lines(self, dropped: Mapping[str, int]) -> list[str]:
+        """What to print about rows that were dropped."""
+        said = [f"dropped {count}: {reason}" for reason, count in dropped.items()]
+        if dropped and self.event is None:
+            said.append("rows with the same question count as one event: name the event's column by --event")
+        return said
 
 
 def shows(command: Callable[..., Found]) -> Callable[..., None]:

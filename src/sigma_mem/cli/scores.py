@@ -79,7 +79,7 @@ def scores(
         done = record(mem, found, metrics, source if memory_is_here(memory) else None)
     values = {"taken": done.taken, "unknown": done.unknown, "unused": done.unused}
     told = f"{done.taken} scores taken, {done.unknown} of events that this memory does not know"
-    return values, f"{told}, {done.unused} of other metrics or without a value that counts"
+    return values, f"{told}, {done.unused} unused"
 
 
 def memory_is_here(memory: str) -> bool:

@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sigma_mem.decide.read import NOBODY, Outcome, View
-from sigma_mem.decide.vote import expert_totals, winner
+from sigma_mem.decide.vote import winner
 from sigma_mem.decide.weights import group_totals, vote_log_odds
 from sigma_mem.events import FloatArray
 from sigma_mem.memory.ballots import answer_opinions, opinion_weights
+
+_EXPERT = 4.0  # weight of the supporters' mean log-odds relative to their sum
 
 
 def mixture(view: View) -> Outcome:
@@ -74,4 +76,26 @@ def leader_weights(
         shrunk = (rate * labels + 1.0) / (labels + 2.0)
         best = int(np.where(groups >= 0, shrunk, -1.0).argmax())
         out[best] = vote_log_odds(shrunk[best : best + 1]).item() + np.log(alternatives)
+    return out
+
+
+def expert_totals(
+    groups: NDArray[np.intp], totals: FloatArray, prob: FloatArray, votes: FloatArray | None = None
+) -> FloatArray:
+    """The totals of a calibrated vote, and four times the mean log-odds of each answer's supporters.
+
+    If peers erred independently, the log-odds of an answer's supporters would add up; if they erred as one,
+    their mean would be all there is. Real peers stand between: which peers support an answer counts for more
+    than how many do.
+
+    Two peers that are right 60 % of the time outvote one with 75 % if there are many ways to err, not here:
+
+    >>> groups, prob = np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6])
+    >>> totals = group_totals(groups, vote_log_odds(prob) + np.log(9.0))
+    >>> int(totals.argmax()), int(expert_totals(groups, totals, prob).argmax())
+    (1, 0)
+    """
+    worth = np.ones(len(groups)) if votes is None else votes
+    of_supporters = group_totals(groups, worth * vote_log_odds(prob)) / group_totals(groups, worth)
+    out: FloatArray = totals + _EXPERT * of_supporters
     return out

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sigma_mem.decide.read import Choice, Read, View
 from sigma_mem.events import FloatArray
@@ -47,16 +46,13 @@ def first_largest(expectation: FloatArray) -> int:
 
 
 def normalized_utility(utility: FloatArray, epsilon: float = 1e-8) -> FloatArray:
-    """z: utilities centred and scaled within the peer set, over the last axis.
+    """z: utilities centred and scaled within the peer set, (P,).
 
     >>> import numpy as np
     >>> normalized_utility(np.array([1.0, 2.0, 3.0])).round(3).tolist()
     [-1.225, 0.0, 1.225]
     """
-    n = utility.shape[-1]
-    centred = utility - np.add.reduce(utility, axis=-1, keepdims=True) / n
-    spread = np.sqrt(np.add.reduce(np.square(centred), axis=-1, keepdims=True) / n)
-    z: FloatArray = centred / (spread + epsilon)
+    z: FloatArray = (utility - utility.mean()) / (utility.std() + epsilon)
     return z
 
 
@@ -99,29 +95,18 @@ def _states(n_peers: int) -> FloatArray:
     return (2 * bits - 1).astype(np.float64)
 
 
-@lru_cache(maxsize=EXACT_PEERS)
-def _pairs_once(n_peers: int) -> NDArray[np.bool_]:
-    """Where p < q, shape (P, P)."""
-    return np.triu(np.ones((n_peers, n_peers), dtype=np.bool_), 1)
-
-
 def enumerate_states(field: FloatArray, coupling: FloatArray | None) -> FloatArray:
-    """E[y] by summing over all 2^P states; (P,) with (P, P) or None, or a batch (T, P) with (T, P, P)."""
-    n_peers = field.shape[-1]
+    """E[y] by summing over all 2^P states; (P,), with couplings (P, P) or None."""
+    n_peers = len(field)
     if n_peers > EXACT_PEERS:
         raise ValueError(f"{n_peers} peers have 2^{n_peers} states; expected at most {EXACT_PEERS} peers")
     y = _states(n_peers)
-    if coupling is None:
-        log_weight = field @ y.T if field.ndim > 1 else y @ field
-    elif field.ndim == 1:
+    log_weight = y @ field
+    if coupling is not None:
         # Every pair stands twice in Σ_{p≠q}, and G is symmetric: the half cancels over p < q.
-        once = np.where(_pairs_once(n_peers), coupling, 0.0)
-        log_weight = y @ field + np.add.reduce((y @ once) * y, axis=1)
-    else:
-        p, q = np.triu_indices(n_peers, 1)
-        log_weight = field @ y.T + coupling[:, p, q] @ (y[:, p] * y[:, q]).T
-    weight = np.exp(log_weight - np.maximum.reduce(log_weight, axis=-1, keepdims=True))
-    expectation: FloatArray = weight @ y / np.add.reduce(weight, axis=-1, keepdims=True)
+        log_weight += np.add.reduce((y @ np.triu(coupling, 1)) * y, axis=1)
+    weight = np.exp(log_weight - log_weight.max())
+    expectation: FloatArray = weight @ y / weight.sum()
     return expectation
 
 

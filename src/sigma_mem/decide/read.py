@@ -7,7 +7,7 @@ given; `sigma_mem.decide.READS` is the default. To add a read, add one `Read` to
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -22,21 +22,8 @@ from sigma_mem.memory.ballots import Ballots
 _NO_TOTALS = np.zeros(0)
 
 
-class _Seen(NamedTuple):
-    score: FloatArray
-    prob: FloatArray
-    groups: NDArray[np.intp]
-    text_log_odds: FloatArray
-    alternatives: float
-    readable: FloatArray
-    relation: Callable[[], FloatArray]
-    labelled: float
-    ballots: Callable[[], Ballots]
-    utility: FloatArray | None = None
-    votes: FloatArray | None = None
-
-
-class View(_Seen):
+@dataclass(frozen=True, eq=False)
+class View:
     """Everything a read may use when it decides on one event, and what several reads derive from it.
 
     Attributes
@@ -57,25 +44,35 @@ class View(_Seen):
         Decayed number of labelled events.
     ballots : callable
         Returns what a mixture of votes needs to know of the pool.
-    votes : array (P,), optional
-        How many votes each peer is worth: less than 1 for copies of one another. None for 1.
     utility : array (P,), optional
         The center's U of every answer, NaN if it judged none; None without a center.
+    votes : array (P,), optional
+        How many votes each peer is worth: less than 1 for copies of one another. None for 1.
     """
+
+    score: FloatArray
+    prob: FloatArray
+    groups: NDArray[np.intp]
+    text_log_odds: FloatArray
+    alternatives: float
+    readable: FloatArray
+    relation: Callable[[], FloatArray]
+    labelled: float
+    ballots: Callable[[], Ballots]
+    utility: FloatArray | None = None
+    votes: FloatArray | None = None
 
     def among(self, rows: NDArray[np.intp]) -> View:
         """What a read may use of these peers, as if the others were not in the pool."""
-        return View(
+        return replace(
+            self,
             score=self.score[rows],
             prob=self.prob[rows],
             groups=self.groups[rows],
             text_log_odds=self.text_log_odds[rows],
-            alternatives=self.alternatives,
             readable=self.readable[rows],
             relation=lambda: self.relation()[np.ix_(rows, rows)],
             utility=None if self.utility is None else self.utility[rows],
-            labelled=self.labelled,
-            ballots=self.ballots,
             votes=None if self.votes is None else self.votes[rows],
         )
 
@@ -127,8 +124,6 @@ class Read:
         One line for help texts.
     uses_text_features : bool
         Whether the text of the answers moves the choice.
-    row : int, optional
-        Position among the reads in tables; None for no row.
     """
 
     name: str
@@ -137,7 +132,6 @@ class Read:
     confidence: Callable[[View, Choice], float]
     summary: str
     uses_text_features: bool = False
-    row: int | None = None
 
     def outcome(self, view: View) -> Outcome:
         """What this read alone decides; confidence 0 if nobody was chosen."""
@@ -199,8 +193,3 @@ class Reads:
     def with_read(self, read: Read) -> Reads:
         """These reads and one more, last in order."""
         return Reads(*self, read)
-
-    def in_tables(self) -> list[Read]:
-        """The reads that have a row, in the order of the rows."""
-        shown = [(read.row, read) for read in self if read.row is not None]
-        return [read for _, read in sorted(shown, key=lambda pair: pair[0])]

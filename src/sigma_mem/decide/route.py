@@ -51,7 +51,6 @@ ROUTES = (
         lambda view: peer_choice(view, calibrated_route(_of_candidates(view, view.prob))),
         peer_prob,
         "the peer with the largest calibrated competence",
-        row=3,
     ),
     Read(
         "m-route",
@@ -59,6 +58,5 @@ ROUTES = (
         lambda view: peer_choice(view, m_route(_of_candidates(view, view.score))),
         peer_prob,
         "the paper's M-route: the peer with the largest raw score",
-        row=1,
     ),
 )

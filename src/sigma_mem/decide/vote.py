@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from sigma_mem.decide.posterior import first_largest, normalized_utility, posterior
 from sigma_mem.decide.read import NOBODY, Choice, Read, View
 from sigma_mem.decide.route import peer_choice, peer_prob
-from sigma_mem.decide.weights import LEAST_TRUST, group_totals, vote_log_odds
+from sigma_mem.decide.weights import LEAST_TRUST, group_totals
 from sigma_mem.events import FloatArray
 
 _MOST_LOG = 700.0  # of what can be exponentiated
-_EXPERT = 4.0  # weight of the supporters' mean log-odds relative to their sum
 
 
 def group_answers(canons: Sequence[str | None]) -> NDArray[np.intp]:
@@ -77,30 +76,6 @@ def m_vote(groups: NDArray[np.intp], score: FloatArray) -> Choice:
     return tally(groups, score, score)
 
 
-def expert_totals(
-    groups: NDArray[np.intp], totals: FloatArray, prob: FloatArray, votes: FloatArray | None = None
-) -> FloatArray:
-    """The totals of a calibrated vote, and four times the mean log-odds of each answer's supporters.
-
-    If peers erred independently, the log-odds of an answer's supporters would add up; if they erred as one,
-    their mean would be all there is. Real peers stand between: which peers support an answer counts for more
-    than how many do.
-
-    Two peers that are right 60 % of the time outvote one with 75 % if there are many ways to err, not here:
-
-    >>> groups, prob = np.array([0, 1, 1]), np.array([0.75, 0.6, 0.6])
-    >>> totals = group_totals(groups, vote_log_odds(prob) + np.log(9.0))
-    >>> int(totals.argmax()), int(expert_totals(groups, totals, prob).argmax())
-    (1, 0)
-    """
-    if not len(totals):
-        return totals
-    worth = np.ones(len(groups)) if votes is None else votes
-    of_supporters = group_totals(groups, worth * vote_log_odds(prob)) / group_totals(groups, worth)
-    out: FloatArray = totals + _EXPERT * of_supporters
-    return out
-
-
 def vote_confidence(choice: Choice, alternatives: float) -> float:
     """Posterior of a log-odds vote's winner: e^total over all answers, the ones nobody gave included.
 
@@ -128,11 +103,6 @@ def _tie_weights(view: View) -> FloatArray:
     return view.weights if view.votes is None else view.votes * view.weights
 
 
-def _expert_vote(view: View) -> Choice:
-    totals = expert_totals(view.groups, view.vote_totals, view.moved_prob, view.votes)
-    return winner(view.groups, totals, view.moved_prob)
-
-
 def _share_of_peers(view: View, choice: Choice) -> float:
     return float((view.groups == choice.group).mean()) if choice.group >= 0 else 0.0
 
@@ -145,7 +115,6 @@ VOTES = (
         lambda view, choice: vote_confidence(choice, view.alternatives),
         "the answer with the largest posterior, from calibrated competence and text features",
         uses_text_features=True,
-        row=4,
     ),
     Read(
         "m-vote",
@@ -153,7 +122,6 @@ VOTES = (
         lambda view: m_vote(view.groups, view.score),
         peer_prob,
         "the paper's M-vote: answers weighed by raw scores",
-        row=2,
     ),
     Read(
         "majority",
@@ -161,7 +129,6 @@ VOTES = (
         lambda view: majority(view.groups, view.prob, _tie_weights(view)),
         _share_of_peers,
         "the answer that most peers gave; a tie goes to the peers that the memory trusts more",
-        row=0,
     ),
     Read(
         "posterior",
@@ -169,7 +136,6 @@ VOTES = (
         lambda view: _posterior_on_scores(view, view.relation()),
         peer_prob,
         "the paper's posterior with relation G, on raw scores",
-        row=5,
     ),
     Read(
         "posterior-no-g",
@@ -177,14 +143,5 @@ VOTES = (
         lambda view: _posterior_on_scores(view, None),
         peer_prob,
         "the same without G",
-        row=6,
-    ),
-    Read(
-        "expert-vote",
-        "answers",
-        _expert_vote,
-        lambda view, choice: view.moved_prob.item(choice.peer),
-        "who supports an answer counts for more than how many do",
-        uses_text_features=True,
     ),
 )

@@ -7,13 +7,14 @@ import sys
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
 from sigma_mem.answers.chat import Question, question_text
 from sigma_mem.client import Client
-from sigma_mem.errors import InputError
+from sigma_mem.errors import ConflictError, InputError
 from sigma_mem.events import Feedback
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import DECISION_ID
@@ -143,8 +144,12 @@ class Chooser:
         self.memory.served(choice.ref, choice.peer, cost=cost, latency=latency, wait=False)
 
     def alias(self, choice: Pick, name: str) -> None:
-        """Let feedback name the event by another name as well, such as the id of its response."""
-        self.memory.route(after=choice.ref, ref=name, among=[choice.peer])
+        """Let feedback name the event by another name as well, such as the id of its response.
+
+        A cached response has the id of an earlier one, whose event keeps the name.
+        """
+        with suppress(ConflictError):
+            self.memory.route(after=choice.ref, ref=name, among=[choice.peer])
 
     def feedback(
         self,

@@ -12,6 +12,7 @@ _interface = require("agents.models.interface", extra="openai-agents", purpose="
 _Model: Any = _interface.Model
 _ModelProvider: Any = _interface.ModelProvider
 _CALLS = ("function_call", "function_call_output")
+_NO_ID = require("agents.models.fake_id", extra="openai-agents", purpose="its models").FAKE_RESPONSES_ID
 
 
 class SigmaModel(_Model):  # type: ignore[misc]
@@ -35,7 +36,8 @@ class SigmaModel(_Model):  # type: ignore[misc]
             await self._choose(input, model_settings),
             lambda peer: self.models[peer].get_response(*rest, **kwargs),
         )
-        await self._answered(choice, model_settings, response.response_id, response.output)
+        id = await self._answered(choice, model_settings, response.response_id, response.output)
+        response.response_id = id
         return response
 
     async def stream_response(
@@ -48,7 +50,8 @@ class SigmaModel(_Model):  # type: ignore[misc]
             lambda peer: self.models[peer].stream_response(*rest, **kwargs),
         ):
             if event.type == "response.completed":
-                await self._answered(choice, model_settings, event.response.id, event.response.output)
+                answer = event.response
+                answer.id = await self._answered(choice, model_settings, answer.id, answer.output)
             yield event
 
     async def _choose(self, input: Any, settings: Any) -> Pick:
@@ -58,10 +61,14 @@ class SigmaModel(_Model):  # type: ignore[misc]
         ref = _given(settings) or (calls[-1] if calls and items[-1].get("type") == _CALLS[1] else None)
         return await self.chooser.later(self.chooser.choose, asked, self.models, ref=ref)
 
-    async def _answered(self, choice: Pick, settings: Any, id: str | None, output: Any) -> None:
+    async def _answered(self, choice: Pick, settings: Any, id: str | None, output: Any) -> str:
+        """The response's id, which names the event as well; chat completions have none of their own."""
         self.chooser.keep(choice, *(item.call_id for item in output if item.type == _CALLS[0]))
-        if _given(settings) is None and id:
+        if id is None or id == _NO_ID:
+            return choice.ref
+        if _given(settings) is None:
             await self.chooser.later(self.chooser.alias, choice, id)
+        return id
 
 
 class SigmaProvider(_ModelProvider):  # type: ignore[misc]

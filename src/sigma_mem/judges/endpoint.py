@@ -56,7 +56,9 @@ class JudgeEndpoint:
     ) -> None:
         self.timeout = timeout
         parts = urlsplit(url)
-        self._https, self._host, self._port = parts.scheme == "https", str(parts.hostname), parts.port
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InputError(f"{who}: got the address {url!r}; expected one such as http://127.0.0.1:8080/v1")
+        self._https, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         query = f"?{parts.query}" if parts.query else ""
         self._path = f"{parts.path.rstrip('/')}/chat/completions{query}"
         self._key = _key_of(key_env, who)

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import Verdict
@@ -18,16 +18,25 @@ from sigma_mem.judges.endpoint import LARGEST_REPLY, JudgeEndpoint, RefusalError
 from sigma_mem.judges.words import INSTRUCTION, REQUEST, record_in_words, said_in, yes_minus_no
 
 TEMPLATE = f"Question:\n{{question}}\n\nProposed answer:\n{{answer}}\n\n{REQUEST}"
-_LISTED = 20  # alternatives of a token that endpoints list at most
+_FEWER = {20: 5, 5: 0}  # alternatives of a token to ask for if an endpoint refuses to list so many
 _DAY = 86_400.0
 _REST = 30.0  # seconds for which an endpoint that failed is left alone, unless it sends a time
+
+
+class _Reply(NamedTuple):
+    """What came of asking about one answer."""
+
+    score: float | None
+    cost: float
+    failure: str | None
 
 
 class EndpointJudge:
     """Asks a model whether an answer should be trusted: Yes-minus-No log-odds, or a number that it writes.
 
     A judge that fails, is too slow or answers nonsense gives no score, and so costs a decision only
-    time. The log-probabilities of the first token are read if the endpoint sends them, else its text.
+    time. The log-probabilities of the first token are read if the endpoint sends them, else its text. An
+    endpoint that refuses to list 20 alternatives is asked for 5, and then for none.
 
     Parameters
     ----------
@@ -50,8 +59,9 @@ class EndpointJudge:
         What may be spent in 24 hours. Prices are per million tokens.
     value : float, optional
         What a right answer is worth: the judge is asked only if what that gains is more than its price.
-    concurrency, kept : int
-        Requests at a time, and scores kept in memory by what was asked.
+    max_tokens, concurrency, kept : int
+        Tokens of a reply (a model that thinks aloud needs hundreds), requests at a time, and scores kept in
+        memory by what was asked.
 
     Examples
     --------
@@ -88,9 +98,14 @@ class EndpointJudge:
             raise InputError(f"judge {name!r}: got reads {reads!r}; expected 'yes-no' or 'number'")
         if not timeout > 0.0 or (per_minute is not None and not per_minute > 0.0):
             raise InputError(f"judge {name!r}: timeout and per_minute must be positive numbers")
+        if min(max_tokens, concurrency, kept) < 1:
+            raise InputError(f"judge {name!r}: max_tokens, concurrency and kept must be at least 1")
+        if not all(amount >= 0.0 for amount in (budget or 0.0, price_in, price_out, value or 0.0)):
+            raise InputError(f"judge {name!r}: budget, prices and value must not be negative")
         self.name, self._model, self._number = name, model, reads == "number"
         self._instruction, self._template = instruction, template
         self._max_tokens = max(max_tokens, 8) if self._number else max_tokens
+        self._listed = 0 if self._number else 20
         self._endpoint = JudgeEndpoint(url, key_env=key_env, timeout=timeout, who=f"judge {name!r}")
         self._interval = 0.0 if per_minute is None else 60.0 / per_minute
         self._budget, self._prices = budget, (price_in / 1e6, price_out / 1e6)
@@ -129,7 +144,7 @@ class EndpointJudge:
             if text
         }
         keys = {peer: _key(body) for peer, body in bodies.items()}
-        jobs: dict[str, Future[tuple[float, float]]] = {}
+        jobs: dict[str, Future[_Reply]] = {}
         known: dict[str, float] = {}
         failures: list[str] = []
         for key, body in {keys[peer]: body for peer, body in bodies.items()}.items():
@@ -146,14 +161,14 @@ class EndpointJudge:
         wait(jobs.values(), timeout=max(deadline - time.monotonic(), 0.0))
         cost = 0.0
         for key, job in jobs.items():
-            if not job.done():
-                job.cancel()
-                failures.append(f"no reply within {self._endpoint.timeout:g} s")
-            elif (error := job.exception()) is not None:
-                failures.append(str(error))
-            else:
-                known[key], paid = job.result()
-                cost += paid
+            late = not job.done()
+            job.cancel()
+            reply = _Reply(None, 0.0, self._late) if late else job.result()
+            cost += reply.cost
+            if reply.score is not None:
+                known[key] = reply.score
+            if reply.failure is not None:
+                failures.append(reply.failure)
         scores = {peer: known[key] for peer, key in keys.items() if key in known}
         return Verdict(scores, cost, time.monotonic() - begun, tuple(dict.fromkeys(failures)))
 
@@ -167,8 +182,11 @@ class EndpointJudge:
         asked = asked.replace("{question}", question, 1).replace("{answer}", answer, 1)
         messages = [{"role": "system", "content": self._instruction}, {"role": "user", "content": asked}]
         body: dict[str, Any] = {"model": self._model, "messages": messages, "temperature": 0.0}
-        body["max_tokens"] = self._max_tokens
-        return body if self._number else body | {"logprobs": True, "top_logprobs": _LISTED}
+        return body | {"max_tokens": self._max_tokens}
+
+    @property
+    def _late(self) -> str:
+        return f"no reply within {self._endpoint.timeout:g} s"
 
     def _turn(self, deadline: float) -> str | None:
         """Wait for this request's turn; why it may not be sent, if it may not."""
@@ -182,26 +200,26 @@ class EndpointJudge:
             if self._rests_until > now:
                 return "the endpoint rests"
             if now >= deadline:
-                return f"no reply within {self._endpoint.timeout:g} s"
+                return self._late
             if turn > deadline:
                 return "too many requests for its rate"
             self._next = turn + self._interval
         time.sleep(max(turn - time.monotonic(), 0.0))
         return None
 
-    def _ask(self, key: str, body: Mapping[str, Any], deadline: float) -> tuple[float, float]:
-        """Score and cost of one answer; an error with the reason if there is none."""
+    def _ask(self, key: str, body: Mapping[str, Any], deadline: float) -> _Reply:
+        """Ask about one answer; what is paid counts, whether the reply can be read or not."""
         if time.monotonic() >= deadline:
-            raise TransientError(f"no reply within {self._endpoint.timeout:g} s")
+            return _Reply(None, 0.0, self._late)
         try:
-            data = self._endpoint.post(body)
+            data = self._posted(body)
         except TransientError as error:
             self._rest(error.retry_after)
-            raise
+            return _Reply(None, 0.0, str(error))
         except RefusalError as error:
             if error.down:
                 self._rest(None)
-            raise
+            return _Reply(None, 0.0, str(error))
         score, tokens = _read(data, self._number)
         paid = sum(count * price for count, price in zip(tokens, self._prices, strict=True))
         with self._lock:
@@ -212,10 +230,21 @@ class EndpointJudge:
                 self._scores[key] = score
                 while len(self._scores) > self._kept:
                     self._scores.popitem(last=False)
-        if score is None:
-            expected = "a number" if self._number else "Yes or No"
-            raise RefusalError(f"the reply holds no verdict; expected {expected}", down=False)
-        return score, paid
+        expected = "a number" if self._number else "Yes or No"
+        failure = f"the reply holds no verdict; expected {expected}" if score is None else None
+        return _Reply(score, paid, failure)
+
+    def _posted(self, body: Mapping[str, Any]) -> bytes:
+        """The reply, with as many log-probabilities as the endpoint is ready to list."""
+        while True:
+            listed = self._listed
+            asked = {"logprobs": True, "top_logprobs": listed} if listed else {}
+            try:
+                return self._endpoint.post({**body, **asked})
+            except RefusalError as error:
+                if not listed or "logprob" not in str(error):
+                    raise
+                self._listed = min(self._listed, _FEWER[listed])
 
     def _rest(self, seconds: float | None) -> None:
         with self._lock:

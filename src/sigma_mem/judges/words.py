@@ -13,6 +13,7 @@ REQUEST = "Should this answer be trusted, Yes or No?"
 # lean to one side (SmolLM2 writes NO in one token and YES in two).
 PAIRS = (("Yes", "No"), (" Yes", " No"), ("yes", "no"), (" yes", " no"), ("YES", "NO"), (" YES", " NO"))
 SURE = 3.0  # log-odds of a Yes that comes without probabilities
+_LEAST = -20.0  # of a log-probability: endpoints write −9999 for none
 _YES_OR_NO = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -48,22 +49,27 @@ def yes_minus_no(likely: Sequence[Mapping[str, Any]]) -> float | None:
     for one in likely:
         token, value = one.get("token"), one.get("logprob")
         if isinstance(token, str) and isinstance(value, int | float) and math.isfinite(value):
-            known.setdefault(token.replace("▁", " ").replace("Ġ", " "), float(value))
+            known.setdefault(token.replace("▁", " ").replace("Ġ", " "), max(float(value), _LEAST))
     pairs = [pair for pair in PAIRS if pair[0] in known or pair[1] in known]
     if not pairs:
         return None
     floor = min(known.values())
     yes, no = (math.fsum(math.exp(known.get(pair[side], floor)) for pair in pairs) for side in (0, 1))
-    return math.log(max(yes, 1e-300)) - math.log(max(no, 1e-300))
+    return math.log(yes) - math.log(no)
 
 
 def said_in(text: str, number: bool) -> float | None:
     """The score in a text: of Yes or No at its beginning, or its first number; None for anything else.
 
+    What a model thinks aloud before it replies is left out.
+
     >>> said_in("Yes, it is right.", number=False), said_in("Score: 7/10", number=True)
     (3.0, 7.0)
+    >>> said_in("<think>Yes? 17 * 23 is 391.</think> No.", number=False)
+    -3.0
     >>> said_in("As a language model …", number=False)
     """
+    text = text.rpartition("</think>")[2]
     if number:
         found = _NUMBER.search(text)
         return None if found is None else float(found[0])

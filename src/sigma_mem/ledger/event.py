@@ -106,22 +106,23 @@ class Answered:
 class EventState:
     """An event as its lines describe it: its place, what was answered, and its labels by source."""
 
+    answered: Answered | None = None  # the last answers before the first label
+    early: Mapping[str, Mapping[str, float]] = _NONE  # labels given before those of a trusted source
+    standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
+    lines = 0  # of feedback
+    served: Mapping[str, str] = _NONE  # decision → the peer that really answered
+    served_lines = 0
+    vouched: Mapping[str, str] = _NONE  # the same, by trusted sources only
+    charges: Mapping[str, Charge] = _NONE  # by peer
+    bills: tuple[tuple[ServedLine, float], ...] = ()  # reports of who answered, and their ticks
+    guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
+    _phi: FloatArray | None = None
+
     def __init__(self, first: DecisionLine, seq: int) -> None:
         self.first, self.seq = first, seq
         self.tick = first.tick
-        self.answered: Answered | None = None  # the last answers before the first label
         self.said: dict[str, Mapping[str, float]] = {}  # source → peer → c
-        self.early: Mapping[str, Mapping[str, float]] = _NONE  # labels given before those of a trusted source
-        self.standings: Mapping[str, Standing] = _NONE  # of sources that were not trusted
-        self.lines = 0  # of feedback
-        self.served: Mapping[str, str] = _NONE  # decision → the peer that really answered
-        self.served_lines = 0
-        self.vouched: Mapping[str, str] = _NONE  # the same, by trusted sources only
-        self.charges: Mapping[str, Charge] = _NONE  # by peer
-        self.bills: list[tuple[ServedLine, float]] = []  # reports of who answered, and their ticks
-        self.guess: Mapping[str, float] = _NONE  # p̂ by which a cost-aware route explored
         self._claimed = first  # the decision whose claims are scored
-        self._phi: FloatArray | None = None
 
     @property
     def phi(self) -> FloatArray:
@@ -187,7 +188,7 @@ class EventState:
     def _serve(self, body: ServedLine) -> None:
         """A peer answered; the one that was chosen instead was not called."""
         decision, peer, cost = body.decision, body.peer, body.cost
-        self.bills.append((body, self.tick))
+        self.bills = (*self.bills, (body, self.tick))
         if body.weight is None:
             self.vouched = {**self.vouched, decision: peer}
         elif decision in self.vouched:

@@ -79,7 +79,7 @@ class Fold:
     def apply(self, line: Line[Any], seq: int) -> None:
         """Take line `seq` into the state."""
         self._take(line, seq)
-        self._write_down()
+        self._to_write.write(self.state)
 
     def replay(self, lines: Iterable[Line[Any]]) -> int:
         """Take the lines that follow into the state; return how many there were."""
@@ -88,13 +88,9 @@ class Fold:
             self._take(line, line.seq)
             number += 1
             if number % _AT_ONCE == 0:
-                self._write_down()
-        self._write_down()
-        return number
-
-    def _write_down(self) -> None:
-        """Write to the sums what lines contributed."""
+                self._to_write.write(self.state)
         self._to_write.write(self.state)
+        return number
 
     def _take(self, line: Line[Any], seq: int) -> None:
         match line.body:
@@ -195,7 +191,7 @@ class Fold:
             self.costs.recharge(before, event, peers)
 
     def _apply_peer(self, body: PeerLine, seq: int) -> None:
-        self._write_down()
+        self._to_write.write(self.state)
         before = self.state.peers
         if body.joins:
             if body.peer not in before:  # a merged memory has everyone from the start
@@ -222,7 +218,7 @@ class Fold:
 
     def _give(self, peer: str, of: str, share: float) -> None:
         """Give a peer a share of what is known of another, or of itself."""
-        self._write_down()
+        self._to_write.write(self.state)
         peers = self.state.peers
         shares = np.eye(len(peers))
         shares[peers.index(peer), peers.index(of)] = share

@@ -81,7 +81,9 @@ class Journal:
                 return self._fold
             if self.store.epoch(self.namespace) != self._epoch:
                 self._load()  # the first time, after an interrupt, and if the store had to drop lines
-            elif self.store.readonly or self._is_old():
+            elif self.store.readonly or (
+                self.store.shared and monotonic() - self._followed > _FRESH_SECONDS  # of what others appended
+            ):
                 self._follow()
             return self._fold
         except BaseException:
@@ -107,10 +109,6 @@ class Journal:
         with self.store.turn(self.namespace, inside), self:
             yield self._current()
 
-    def _is_old(self) -> bool:
-        """Whether other processes may have appended a while ago what is not in the state."""
-        return self.store.shared and monotonic() - self._followed > _FRESH_SECONDS
-
     def _current(self) -> Fold:
         """The state after every line of the ledger. Holds the lock, in this process's turn."""
         if not self.store.is_current(self.namespace, self._fold.seq):
@@ -126,7 +124,7 @@ class Journal:
         """
         if self.suspended:
             raise StoreUnavailableError("the store is away; nothing was recorded")
-        records = [record_of(line) for line in lines]
+        records = list(map(record_of, lines))
         epoch, self._epoch = self._epoch, _STALE
         try:
             seq, ticket = self.store.append(self.namespace, records, epoch, self._fold.seq)

@@ -18,6 +18,7 @@ import numpy as np
 from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
+from sigma_mem.answers.features import FEATURES_VERSION
 from sigma_mem.events import FloatArray
 from sigma_mem.memory import Settings
 from sigma_mem.memory.ballots import VOTES
@@ -31,6 +32,13 @@ _MOST = 10.0  # times what a call was expected to cost: more is an outlier, or a
 
 def _renamed_keys(by_peer: dict[str, Any], names: Names) -> dict[str, Any]:
     return {names.get(peer, peer): value for peer, value in by_peer.items()} if by_peer else by_peer
+
+
+def _own(value: Any) -> Any:
+    """A copy of mappings and lists, which callers may change; the ledger's stay as they are."""
+    if isinstance(value, Mapping):
+        return {key: _own(inner) for key, inner in value.items()}
+    return [_own(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 class Body(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -118,13 +126,13 @@ class PanelPlace(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     fair: tuple[str, ...] | None = None
 
     @classmethod
-    def of(cls, noted: Mapping[str, Any], keep_text: bool) -> PanelPlace:
+    def of(cls, noted: Mapping[str, Any]) -> PanelPlace:
         """The step that a decision's details describe."""
-        fair, added = noted.get("fair"), noted.get("added") if keep_text else None
+        fair = noted.get("fair")
         return cls(
             noted["next"],
             noted["change"],
-            None if added is None else tuple(added),
+            tuple(noted["added"]),
             noted.get("planned"),
             None if fair is None else tuple(fair),
         )
@@ -273,13 +281,6 @@ class DecisionLine(Body, tag=1, frozen=True):
         """What every answer weighs in each vote, (votes, answers), to read."""
         return np.frombuffer(self.votes, _CLAIMS).reshape(len(VOTES), -1)
 
-    def chosen_by_vote(self) -> dict[str, str]:
-        """For a mixture of votes, a peer that gave the answer that each of them alone would have chosen."""
-        if not self.votes:
-            return {}
-        best = self.vote_totals().argmax(axis=1).tolist()
-        return {vote: self.peers[self.groups.index(group)] for vote, group in zip(VOTES, best, strict=True)}
-
     def feature_rows(self) -> FloatArray:
         """Text features of the answers that are described, (answers, S)."""
         raw = np.frombuffer(self.features, _FEATURES)
@@ -292,13 +293,6 @@ class DecisionLine(Body, tag=1, frozen=True):
     def verdict_scores(self) -> dict[str, FloatArray]:
         """The verdicts of judges: the score of every peer's answer, NaN for none, to read."""
         return {judge: np.frombuffer(raw, _SCORES) for judge, raw in self.verdicts.items()}
-
-    def verdicts_by_peer(self) -> dict[str, dict[str, float]]:
-        """The same by names."""
-        return {
-            judge: {peer: u for peer, u in zip(self.peers, scores.tolist(), strict=True) if u == u}
-            for judge, scores in self.verdict_scores().items()
-        }
 
     def canons_by_peer(self) -> dict[str, str | None]:
         """Canonical answers of the peers that were asked; numbers if no text is kept."""
@@ -316,6 +310,43 @@ class DecisionLine(Body, tag=1, frozen=True):
         kept |= {peer: text for peer, text in zip(self.peers, self.written, strict=False) if text is not None}
         return kept if self.answer is None or self.chosen is None else {**kept, self.chosen: self.answer}
 
+    def field(self, name: str) -> Any:
+        """A field of the `Decision`: arrays by the names of peers, and what else its caller may change."""
+        match name:
+            case "phi":
+                return self.direction()
+            case "scores" | "probs" | "effective":
+                row = self.read_of_peers()[("scores", "probs", "effective").index(name)]
+                return dict(zip(self.peers, row.tolist(), strict=True))
+            case "canons":
+                return self.canons_by_peer()
+            case "features":  # none if another version of them was recorded
+                known = self.described if self.features_version == FEATURES_VERSION else ()
+                rows = self.feature_rows().tolist() if known else ()
+                return {self.peers[i]: row for i, row in zip(known, rows, strict=True)}
+            case "verdicts":
+                given = self.verdict_scores().items()
+                by_judge = {judge: zip(self.peers, said.tolist(), strict=True) for judge, said in given}
+                return {judge: {peer: u for peer, u in said if u == u} for judge, said in by_judge.items()}
+            case _:
+                return self._details()
+
+    def _details(self) -> dict[str, Any]:
+        """The details, with the step of a panel and what each vote of a mixture chose."""
+        details: dict[str, Any] = _own(self.details)
+        if self.panel is not None:
+            details["panel"] = self.panel.details()
+        if self.votes:
+            details["votes"] = self.chosen_by_vote()
+        return details
+
+    def chosen_by_vote(self) -> dict[str, str]:
+        """For a mixture of votes, a peer that gave the answer that each of them alone would have chosen."""
+        if not self.votes:
+            return {}
+        best = self.vote_totals().argmax(axis=1).tolist()
+        return {vote: self.peers[self.groups.index(group)] for vote, group in zip(VOTES, best, strict=True)}
+
     def events_of(self, peer: str) -> int:
         """On how many events a peer was labelled."""
         place = self.peers.index(peer)
@@ -330,6 +361,11 @@ class DecisionLine(Body, tag=1, frozen=True):
             pacing=None if self.pacing is None else self.pacing.renamed(names),
             panel=None if self.panel is None else self.panel.renamed(names),
         )
+
+    def without_texts(self) -> DecisionLine:
+        """What is kept of it if no text is."""
+        panel = None if self.panel is None else replace(self.panel, added=None)
+        return replace(self, question=None, answer=None, canons=(), written=(), panel=panel)
 
     def left(self) -> ForgottenLine:
         """Its time, its place on the decay axis, and how it counts in a budget."""
@@ -602,14 +638,14 @@ def phi_bytes(phi: FloatArray) -> bytes:
     return phi.astype(_PHI).tobytes()
 
 
-def score_bytes(values: Sequence[float] | FloatArray) -> bytes:
+def score_bytes(values: Sequence[float] | Sequence[FloatArray] | FloatArray) -> bytes:
     """Raw float64 of numbers."""
     return np.array(values, _SCORES).tobytes()
 
 
-def claim_bytes(values: NDArray[Any] | None) -> bytes:
-    """Raw float16 of numbers; b"" for none."""
-    return b"" if values is None else values.astype(_CLAIMS, copy=False).tobytes()
+def claim_bytes(values: NDArray[Any]) -> bytes:
+    """Raw float16 of numbers."""
+    return values.astype(_CLAIMS, copy=False).tobytes()
 
 
 def claims_in(raw: bytes, n_peers: int) -> NDArray[np.float16]:
@@ -619,4 +655,4 @@ def claims_in(raw: bytes, n_peers: int) -> NDArray[np.float16]:
 
 def feature_bytes(rows: Sequence[Sequence[float]]) -> bytes:
     """Text features in units of 10⁻⁴."""
-    return np.rint(np.array(rows) * _FEATURE_UNIT).astype(_FEATURES).tobytes() if rows else b""
+    return np.rint(np.array(rows) * _FEATURE_UNIT).astype(_FEATURES).tobytes()

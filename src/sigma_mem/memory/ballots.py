@@ -74,10 +74,10 @@ class Ballots(NamedTuple):
 
 
 def ballot_sums(rate: float) -> dict[str, Sum]:
-    """Declare A, b, log-likelihoods, and numbers of events: several answers, three or more, labelled."""
+    """Declare A, b, log-likelihoods, and numbers of events: with several answers, labelled."""
     return {
         "ballots.pairs": Sum((PEERS, PEERS), rate),
-        "ballots.events": Sum((2,), rate),
+        "ballots.events": Sum((1,), rate),
         "ballots.right": Sum((PEERS,), rate, together=True),
         "ballots.labelled": Sum((1,), rate),
         "ballots.likelihood": Sum((len(OPINIONS),), rate),

@@ -7,9 +7,9 @@ against the rest. Over the events in which both p and q can be read,
     d_pq = min(s_pq, s_qp), from 0 at 0.8 to 1 at 0.95; from 0.45 to 0.6 if two others are as near to both,
     v_p  = 1/(1 + Σ_q d_pq) over the peers that answered: how many votes p is worth.
 
-If there are only two answers, two peers that are against the rest have no choice but to agree, and two good
-ones among weak ones do so all the time. Then only peers that hardly ever differ are copies: d rises from 0 at
-0.9 to 1 at 1. A third answer in every tenth event is enough to see that there are more.
+If there are only two answers (`freedom`), two peers against the rest have no choice but to agree, and
+two good ones among weak ones do so all the time. Then only peers that hardly ever differ are copies: d rises
+from 0 at 0.9 to 1 at 1.
 
 The agreement of p (`agreement`) weighs the other answers by (1 − d_pq)·v_q, and a log-odds vote multiplies
 its weights by v. No label is needed, and w and w·same are decayed sums.
@@ -30,13 +30,13 @@ _PRIOR_EVENTS = 5.0  # prior strength of not being a copy
 _PAIR = 0.8, 0.95  # s at which d begins to rise, and at which it is 1
 _PAIR_OF_TWO = 0.9, 1.0  # the same if there are only two answers
 _RING = 0.45, 0.6  # the same among four or more: two or three good peers agree so often, too
-_THIRD = 0.1  # share of events with a third answer at which agreement is no matter of course
+_THIRD = 0.1  # share of third answers, if there could be one, at which agreement is a choice
 _LEAST_WEIGHT = 1e-9  # of the other answers: below it, nobody is left to agree with
 
 
-def copies_sum(rate: float) -> Sum:
-    """Declare w·same and w of every pair of peers."""
-    return Sum((2, PEERS, PEERS), rate)
+def copies_sums(rate: float) -> dict[str, Sum]:
+    """Declare w·same and w of every pair of peers; events with a possible and with a real third answer."""
+    return {"copies": Sum((2, PEERS, PEERS), rate), "thirds": Sum((2,), rate)}
 
 
 def pair_evidence(groups: NDArray[np.intp]) -> FloatArray:
@@ -62,18 +62,45 @@ def pair_evidence(groups: NDArray[np.intp]) -> FloatArray:
     return out
 
 
-def copying(same: FloatArray, compared: FloatArray, third: float = 1.0, factor: float = 1.0) -> FloatArray:
+def third_answers(groups: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether two or more peers are outside the largest group, and whether they differ, (..., 2).
+
+    >>> third_answers(np.array([[0, 0, 1, -1], [0, 0, 1, 1], [0, 0, 1, 2]])).tolist()
+    [[False, False], [True, False], [True, True]]
+    """
+    readable = groups >= 0
+    sizes = np.add.reduce((groups[..., :, None] == groups[..., None, :]) & readable[..., None, :], axis=-1)
+    outside = np.add.reduce(readable, axis=-1) - np.maximum.reduce(sizes * readable, axis=-1)
+    return np.stack((outside > 1, groups.max(axis=-1) > 1), axis=-1)
+
+
+def freedom(possible: float, third: float) -> float:
+    """How far peers that agree chose to, from 0 to 1: between two answers they can hardly help it.
+
+    Those that know nothing agree with each other as often as those that know all, so agreement shows who is
+    right only if there are more answers. If two peers or more are outside the largest group, a third answer
+    in every tenth such event is enough to see that.
+
+    Parameters
+    ----------
+    possible, third : float
+        Number of events that could have a third answer, and that have one (`third_answers`).
+
+    >>> freedom(100.0, 0.0), freedom(100.0, 5.0), freedom(100.0, 40.0), freedom(0.0, 0.0)
+    (0.0, 0.5, 1.0, 1.0)
+    """
+    return min(max(third / (_THIRD * possible), 0.0), 1.0) if possible > 0.0 else 1.0
+
+
+def copying(same: FloatArray, compared: FloatArray, free: float = 1.0, factor: float = 1.0) -> FloatArray:
     """d, (P, P), from the sums of w·same and of w, each times `factor`: symmetric, 0 on the diagonal.
 
-    `third` is the share of three or more answers in the events in which peers differ.
-
     >>> same, compared = np.array([[0.0, 95.0], [92.0, 0.0]]), np.array([[0.0, 95.0], [95.0, 0.0]])
-    >>> [copying(same, compared, third).item(1).__round__(2) for third in (1.0, 0.0)]
+    >>> [copying(same, compared, free).item(1).__round__(2) for free in (1.0, 0.0)]
     [0.8, 0.2]
     """
     s = same / (compared + _PRIOR_EVENTS / factor)
     s = np.minimum(s, s.swapaxes(-1, -2))
-    free = min(third / _THIRD, 1.0)
     low, high = (free * many + (1.0 - free) * two for many, two in zip(_PAIR, _PAIR_OF_TWO, strict=True))
     ring = _rising(s, *_RING)
     of_ring = free * np.minimum(ring, np.maximum(ring @ ring - 1.0, 0.0))

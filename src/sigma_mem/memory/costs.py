@@ -70,7 +70,7 @@ class CostSums:
 
     def write_residual(self, residual: float, tick: float, sign: float = 1.0) -> None:
         """Add how far a label in [0, 1] was from p̂; sign −1 takes it back."""
-        weights = self._sums.weights(np.array([tick]), np.zeros(self._sums.n_peers))
+        weights = self._sums.weights(np.array([tick]))
         self._sums.add("residuals", np.array([[sign * residual * residual, sign]]), weights)
 
     def variance(self, now: float, rate: float) -> float:

@@ -32,9 +32,9 @@ class Reading:
     slowest : mean label at the slowest horizon, whatever the φ
     claims : what every estimator and horizon claims alone, (P, K), as a ledger keeps it; None for one
     of_regression : weight of the regression against the kernel mean
-    pull : by how much labels near φ alone differ from p̂'s mean label, which is shrunk to a prior
-    apart : variance of p̂ between the claims that it mixes
-    leverage, stretch : computes φᵀ(N_p + λI)⁻¹φ, and how many times as much variance the regression's claim
+    away : computes by how much labels near φ alone differ from p̂'s mean label, which is shrunk to a prior,
+        and the variance of p̂ between the claims that it mixes
+    leverage, stretch : compute φᵀ(N_p + λI)⁻¹φ, and how many times as much variance the regression's claim
         has because it is sharpened; None without regression
     topics : what topics changed of score, effective and p̂; None if none was given
     """
@@ -50,10 +50,9 @@ class Reading:
     slowest: FloatArray
     claims: NDArray[np.float16] | None
     of_regression: FloatArray
-    pull: FloatArray
-    apart: FloatArray
+    away: Callable[[], tuple[FloatArray, FloatArray]]
     leverage: Callable[[], FloatArray] | None
-    stretch: FloatArray | None = None
+    stretch: Callable[[], FloatArray] | None = None
     topics: TopicReading | None = None
 
     @cached_property
@@ -64,16 +63,16 @@ class Reading:
         else:
             spread = 1.0 / (self.effective + LEAST)
             if self.leverage is not None:
-                stretched = 1.0 if self.stretch is None else self.stretch
+                stretched = 1.0 if self.stretch is None else self.stretch()
                 spread += self.of_regression * (stretched * self.leverage() - spread)
         fewer = (self.labels + LEAST) / (self.recent + LEAST)  # than at the slowest rate
         spread = spread * (1.0 + self.of_local * np.maximum(fewer - 1.0, 0.0))
-        between = self.apart / (self.prob * (1.0 - self.prob) + _CERTAIN)
+        between = self.away()[1] / (self.prob * (1.0 - self.prob) + _CERTAIN)
         out: FloatArray = 1.0 / (spread + self.doubt + between)
         return out
 
     def interval(self, z: float = 1.96) -> tuple[FloatArray, FloatArray]:
         """Lower and upper end of p̂'s interval: Wilson's, of what labels near φ alone say, and p̂ is in it."""
-        alone = np.minimum(np.maximum(self.prob + 0.5 * self.pull, 0.0), 1.0)
+        alone = np.minimum(np.maximum(self.prob + 0.5 * self.away()[0], 0.0), 1.0)
         low, high = wilson(alone, self.observations, z)
         return np.minimum(low, self.prob), np.maximum(high, self.prob)

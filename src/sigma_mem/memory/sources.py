@@ -146,7 +146,7 @@ class Sources:
 
     def write(self, phi: FloatArray, before: Comparison, after: Comparison, tick: float) -> None:
         """Replace what the event at `tick` contributed."""
-        weight = self._sums.weights(np.array([tick]), np.zeros(0)).item()
+        weight = self._sums.weights(np.array([tick])).item()
         keys = dict.fromkeys((*before.rows, *after.rows))
         for key in keys:
             if before.rows.get(key) != after.rows.get(key):

@@ -41,7 +41,7 @@ from sigma_mem.memory.confidence import (
     of_set,
     sure_rows,
 )
-from sigma_mem.memory.copies import copies_sum, copying, pair_evidence
+from sigma_mem.memory.copies import copies_sums, copying, freedom, pair_evidence, third_answers
 from sigma_mem.memory.features import feature_rows, feature_sum, feature_units, feature_weights, text_log_odds
 from sigma_mem.memory.kernel import add_events, fold_window, kernel, matrices, pair_products, scores
 from sigma_mem.memory.rates import (
@@ -82,7 +82,6 @@ _WEAK = 2.5  # events of agreement that are worth one label
 _BELIEVED = 50.0  # labelled events at which it counts half when peers agree: labels know better
 _FAR_AHEAD = 30.0  # half-lives, after which nothing would be left of what was learned
 _LEAST_FACTOR = 1e-200  # of a decay that is divided by
-_ANSWERS = np.array([1, 2])  # more than one answer, more than two
 
 
 class FromLabels(NamedTuple):
@@ -98,6 +97,7 @@ class Known(NamedTuple):
     """What a read needs that does not depend on φ: the same until the next label or agreement."""
 
     rates: RateReading
+    away: FloatArray  # of the rate at every horizon from the slowest one, (H, P)
     fresh: FloatArray  # factors of sums at every horizon that make them those of as many labels, (H + 1, P)
     labels: FloatArray  # of every peer, whatever their age, (P,)
     weights: FloatArray | None  # of the regression, (P, rank)
@@ -152,7 +152,7 @@ class SigmaState:
         """Nothing is known yet that follows from the sums."""
         s = self.settings
         self._rate, self._eta, self._strength = s.rate, s.step, s.local_strength(len(self.peers))
-        self._n_claims = s.n_claims
+        self._n_claims, self._fast = s.n_claims, fast_horizon(len(s.horizon_rates))
         self._known: Known | None = None
         self._labelled: FromLabels | None = None  # until the next label
         self._solved = np.zeros((2, len(self.peers), self.rank))
@@ -174,7 +174,8 @@ class SigmaState:
     def begin_event(self, time: float = 0.0) -> float:
         """Count one decided event; return its tick."""
         tick = self.next_tick(time)
-        self._ahead = time if self._doubted(time) else math.inf
+        if self.settings.half_life is not None:
+            self._ahead = time if self._doubted(time) else math.inf
         self.clock += 1
         if not self._begun:
             self.now, self._begun = time, True
@@ -229,8 +230,8 @@ class SigmaState:
             `pair_products` of φ, for callers that read several memories at one φ.
         """
         now = self.now if at is None else at
-        known = self._known if self._known is not None else self._knowledge()
-        rates, strength = known.rates, self._strength
+        known = self._known or self._knowledge()
+        rates, strength, fresh = known.rates, self._strength, known.fresh[_SLOWEST]
         found = scores(self.sums, "competence", phi, pair_products(phi) if pairs is None else pairs)
         decayed = self.sums.factor(self._rate, now)[:-1]
         score, seen = found[0], np.abs(found[1])  # what is taken back may leave a rounding error below 0
@@ -238,39 +239,37 @@ class SigmaState:
         if known.moved is not None:
             moved = deviation(found[-2], np.abs(found[-1]), known.moved, _WEAK * strength)
             prior = bounded(prior + known.believed * moved)
-        fresh = known.fresh[_SLOWEST]
-        labels = seen * fresh
-        near = estimate = shrunk_mean(score * fresh, labels, prior, strength)
-        pull = unshrunk(score * fresh, labels, estimate)
-        apart, certainty, claims = np.zeros(len(near)), None, np.empty((self._n_claims, len(near)))
-        recent, stretched = labels, None
+        total, labels = score * fresh, seen * fresh
+        near = estimate = shrunk_mean(total, labels, prior, strength)
+        claims, certainty, stretched = np.empty((self._n_claims, len(near))), None, None
+        alone, weights = near[None], rates.estimators.T[:1]
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
             alone, weights = np.stack((estimate, regressed, sharpened(regressed))), rates.estimators.T
             near = np.add.reduce(weights * alone)
-            pull = weights[0] * pull
-            apart = np.add.reduce(weights * np.square(alone - near))
-            certainty, stretched = partial(self._leverage, phi, now), stretch(regressed, weights)
-            claims[:2] = estimate, regressed
-        mean = near
-        if len(rates.rates) > 1:
-            place = fast_horizon(len(rates.rates))
-            by_horizon = np.add(near, rates.rates - rates.slowest, out=claims[-1 - len(rates.rates) : -1])
+            certainty, stretched = partial(self._leverage, phi, now), partial(stretch, regressed, weights)
+            claims[0], claims[1] = estimate, regressed
+        mean, recent = near, labels
+        horizons, place = len(rates.rates), self._fast
+        if horizons > 1:
+            by_horizon = np.add(near, known.away, out=claims[-1 - horizons : -1])
             fast = known.fresh[place]
             recent = np.abs(found[3]) * fast
-            local = shrunk_mean(found[2] * fast, recent, by_horizon[place], strength)
+            claims[-1] = local = shrunk_mean(found[2] * fast, recent, by_horizon[place], strength)
             mean = near + rates.change + rates.of_local * (local - near)
-            claims[-1] = local
         claims = bounded(claims)
-        if len(rates.rates) > 1:
-            away = np.square(claims[-1 - len(rates.rates) :] - mean)
-            apart = apart + np.add.reduce(rates.horizons.T * away)
-        mean = bounded(mean)
+
+        def away() -> tuple[FloatArray, FloatArray]:
+            apart = np.add.reduce(weights * np.square(alone - near))
+            if horizons > 1:
+                apart = apart + np.add.reduce(rates.horizons.T * np.square(claims[-1 - horizons :] - mean))
+            return weights[0] * unshrunk(total, labels, estimate), 0.25 * apart
+
         reading = Reading(
             score=score * decayed * self._eta,
             effective=seen * decayed,
-            prob=probability(mean),
+            prob=probability(bounded(mean)),
             labels=labels,
             recent=recent,
             of_local=rates.of_local,
@@ -278,9 +277,8 @@ class SigmaState:
             near=near,
             slowest=rates.slowest,
             claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
-            of_regression=1.0 - rates.estimators[:, 0],
-            pull=pull,
-            apart=0.25 * apart,
+            of_regression=1.0 - weights[0],
+            away=away,
             leverage=certainty,
             stretch=stretched,
         )
@@ -292,19 +290,23 @@ class SigmaState:
             topics,
             np.stack((score, seen)),
             near,
-            mean - near,
-            known.fresh[[_SLOWEST, fast_horizon(len(rates.rates))]],
+            bounded(mean) - near,
+            known.fresh[[_SLOWEST, place]],
             decayed,
             known.labels,
             strength,
         )
+
+        def away_by_topics() -> tuple[FloatArray, FloatArray]:
+            pull, apart = away()
+            return of_topics.pull + of_topics.weights[0] * pull, apart + 0.25 * of_topics.apart
+
         return replace(
             reading,
             score=self._eta * of_topics.score,
             effective=of_topics.effective,
             prob=probability(of_topics.mean),
-            pull=of_topics.pull + of_topics.weights[0] * pull,
-            apart=reading.apart + 0.25 * of_topics.apart,
+            away=away_by_topics,
             topics=of_topics,
         )
 
@@ -314,15 +316,18 @@ class SigmaState:
             agreed, compared = sums["agreement"]
             moved = shrunk_mean(agreed, np.abs(compared), 0.0, _WEAK * s.strength)
         labels, weighed, events, _ = self._by_labels()
-        rates = read_rates(labels, weighed, np.zeros(len(self.peers)) if moved is None else moved, s)
+        free = self._freedom
+        prior = np.zeros(len(self.peers)) if moved is None else free * moved
+        rates = read_rates(labels, weighed, prior, s)
         if s.regression:
             if self._unsolved:
                 fresh = labels.fresh[_SLOWEST]
                 solved(sums["directions"], fresh, self._evidence, sorted(self._unsolved), self._solved)
                 self._unsolved.clear()
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
-        believed = _BELIEVED / (_BELIEVED + events)
-        self._known = Known(rates, labels.fresh, labels.labels[-1], weights, moved, believed)
+        believed = free * _BELIEVED / (_BELIEVED + events)
+        away = rates.rates - rates.slowest
+        self._known = Known(rates, away, labels.fresh, labels.labels[-1], weights, moved, believed)
         return self._known
 
     def _by_labels(self) -> FromLabels:
@@ -363,9 +368,13 @@ class SigmaState:
             return None
         factor = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
         same, compared = self.sums["copies"]
-        several, third = self.sums["ballots.events"].tolist()
-        d = copying(same, compared, third / several if several > 0.0 else 0.0, max(factor, _LEAST_FACTOR))
+        d = copying(same, compared, self._freedom, max(factor, _LEAST_FACTOR))
         return d if d.any() else None
+
+    @property
+    def _freedom(self) -> float:
+        """How far peers that agree chose to, from 0 to 1."""
+        return freedom(*self.sums["thirds"].tolist()) if self.settings.agreement else 1.0
 
     def readout(self, phi: FloatArray) -> FloatArray:
         """M_pφ of every peer (eq:sigma_readout), shape (P, rank)."""
@@ -407,7 +416,7 @@ class SigmaState:
         answered = self.sums.factor(self._rate, self.now if at is None else at).item(-1)
         joint = joint_weights(
             answered * sums["ballots.pairs"],
-            answered * sums["ballots.events"].item(0),
+            answered * sums["ballots.events"].item(),
             fresh * sums["ballots.right"],
             fresh * sums["ballots.labelled"].item(),
         )
@@ -417,7 +426,7 @@ class SigmaState:
     @property
     def labelled(self) -> float:
         """Effective number of labelled events, as of the last one."""
-        return self._by_labels().events
+        return (self._labelled or self._by_labels()).events
 
     @property
     def decayed_events(self) -> float:
@@ -427,7 +436,7 @@ class SigmaState:
     @property
     def readable(self) -> FloatArray:
         """ρ, every peer's rate of readable answers, (P,)."""
-        known = self._known if self._known is not None else self._knowledge()
+        known = self._known or self._knowledge()
         readable, asked = self.sums["readable"] * known.fresh[_SLOWEST]
         return readable_rate(readable, asked)
 
@@ -617,9 +626,11 @@ class SigmaState:
         n, rows = len(self.peers), np.atleast_2d(groups)
         signs, w = _by_event(sign, len(rows)), self._pool_weights(tick, len(rows))
         self.sums.add("ballots.pairs", signs[:, None, None] * pair_ballots(rows)[:, :n, :n], w)
-        self.sums.add("ballots.events", signs[:, None] * (n_answers(rows)[:, None] > _ANSWERS), w)
+        self.sums.add("ballots.events", signs[:, None] * (n_answers(rows)[:, None] > 1), w)
         if self.settings.agreement:
+            self.sums.add("thirds", signs[:, None] * third_answers(rows), w)
             self.sums.add("copies", signs[:, None, None, None] * pair_evidence(rows)[..., :n, :n], w)
+        self._known = None
 
     def write_texts(
         self, features: FloatArray, residual: FloatArray, tick: ArrayLike, weight: ArrayLike = 1.0
@@ -674,7 +685,7 @@ class SigmaState:
 
     def _pool_weights(self, tick: ArrayLike, n_events: int) -> FloatArray:
         """Weights of what events contribute to sums of the pool."""
-        return self.sums.weights(_by_event(tick, n_events), np.zeros(len(self.peers)))
+        return self.sums.weights(_by_event(tick, n_events))
 
     # --- peers, merge, snapshot ----------------------------------------------------------
 
@@ -789,7 +800,7 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
     if settings.agreement:
         declared["agreement"] = Sum((2, PEERS), 0.0)
         declared["agreed_features"] = feature_sum(n_features, slow)
-        declared["copies"] = copies_sum(slow)
+        declared |= copies_sums(slow)
     return declared
 
 

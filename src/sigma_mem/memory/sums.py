@@ -75,6 +75,7 @@ class Sums(dict[str, FloatArray]):
         for name in self.declared:
             self._declare(name)
         self._tick, self._weights = math.nan, np.zeros((1, 0))  # of the last event that was written by itself
+        self._far = False  # whether an anchor was then far behind
         self._halvings = np.array(list(self._rates))[:, None] / math.log(2.0)
         self._fastest = float(self._halvings.max())
 
@@ -104,28 +105,30 @@ class Sums(dict[str, FloatArray]):
 
     # --- decay ---------------------------------------------------------------------------
 
-    def weights(self, ticks: FloatArray, seen: FloatArray) -> FloatArray:
+    def weights(self, ticks: FloatArray, seen: FloatArray | None = None) -> FloatArray:
         """Factors of what events at these ticks contribute, by rate and owner, (events, rates·(P + 1)).
 
-        `seen`, (P,), is not 0 for the peers of which there is anything to add.
+        `seen`, (P,), is not 0 for the peers of which there is anything to add; None if there are none.
         """
         one = len(ticks) == 1
         latest = ticks.item() if one else float(ticks.max())
-        if one and latest == self._tick:  # all that one line contributes is of one moment
-            return self._weights
+        if one and latest == self._tick and (seen is None or not self._far):
+            return self._weights  # all that one line contributes is of one moment
         since = latest - self.anchors
-        far = self._fastest * float(since.max()) > _FAR
-        if far:
-            self._move(np.where(np.append(seen, 1.0) != 0.0, since, 0.0))
+        far: NDArray[np.bool_] = self._fastest * since > _FAR
+        self._far = bool(far.any())
+        if self._far:  # a peer of which nothing is added stays behind
+            far[:-1] &= seen is not None and seen != 0.0
+            if far.any():
+                self._move(np.where(far, since, 0.0))
         halvings = self._halvings * (ticks[:, None, None] - self.anchors)
         out = np.exp2(np.minimum(halvings, _MOST, out=halvings), out=halvings).reshape(len(ticks), -1)
-        if one and not far:
+        if one:
             self._tick, self._weights = latest, out
         return out
 
     def _move(self, by: FloatArray) -> None:
-        """Move the anchors of those that are far behind, by this many ticks."""
-        by = np.where(self._fastest * by > _FAR, by, 0.0)
+        """Move every anchor by so many ticks."""
         factors = np.exp2(-self._halvings * by).reshape(-1)
         for name, places in self._fits.items():
             self[name] *= factors[places]

@@ -44,7 +44,9 @@ _PRIOR = 0.3  # correlation of z and e that a judge is given before labels show 
 _NEW = 20.0  # labelled answers after which a judge is asked by its own record
 _MOST = 3.0  # bound of the log-odds of one judge
 _PRIOR_SLOPE = 0.5 * _PRIOR / (1.0 - _PRIOR * _PRIOR)  # in deviations of z, e of a deviation of 0.5
-_LEAST, _NONE = 1e-9, 1e-6  # of a variance and of labels: below is what rounding leaves of revoked ones
+_LEAST, _NONE = 1e-9, 1e-6  # of a share and of labels: below is what rounding leaves of revoked ones
+_EQUAL = 1e-12  # of the largest score: what differs by less is the same
+_TINY = 1e-200  # of a variance, on whatever scale a judge has
 
 Scores = Mapping[str, FloatArray]  # judge → score of every peer's answer, NaN if it gave none
 
@@ -75,7 +77,8 @@ def judged_answers(score: FloatArray, groups: NDArray[np.intp]) -> JudgedAnswers
     if answers < 1.5:
         return JudgedAnswers(np.zeros(len(score)), np.zeros(len(score)))
     given = np.where(there, score, 0.0)
-    return JudgedAnswers(np.where(there, given - float(w.dot(given)) / answers, 0.0), w)
+    z = given - float(w.dot(given)) / answers
+    return JudgedAnswers(np.where(there & (np.abs(z) > _EQUAL * np.abs(given).max()), z, 0.0), w)
 
 
 def verdict_sums(rank: int, slow: float, fast: float) -> dict[str, Sum]:
@@ -123,18 +126,20 @@ class Verdicts:
         Peers with the same answer share its verdict, so that it counts once in their vote.
         """
         n = len(self._places)
-        slopes, labelled, of_peers = np.zeros(n), np.zeros(n), np.zeros((n, 3, len(groups)))
+        slopes, spreads, labelled = np.zeros(n), np.zeros(n), np.zeros(n)
+        of_peers = np.zeros((n, 3, len(groups)))
         if n:
             of_peers = sums["verdicts.peers"] * sums.factors("verdicts.peers", now)
-            slopes, _, labelled = self._slopes(sums, of_peers, phi, now, len(given))
+            slopes, spreads, labelled = self._slopes(sums, of_peers, phi, now, len(given))
         out = {}
         for name, score in given.items():
             z, w = judged_answers(score, groups)
             if w.any():
                 place = self._places.get(name, -1)
-                if place < 0 or labelled[place] < _NONE:  # its scores are measured by themselves
-                    spread = float(np.sqrt(w.dot(z * z) / np.add.reduce(w)))
-                    slope = _PRIOR_SLOPE / (len(given) * max(spread, _LEAST))
+                spread = float(np.sqrt(w.dot(z * z) / np.add.reduce(w)))
+                # Nothing is known of its scores: they are measured by themselves.
+                if place < 0 or labelled[place] < _NONE or spreads[place] <= _LEAST * spread:
+                    slope = _PRIOR_SLOPE / (len(given) * max(spread, _TINY))
                 else:
                     slope = float(slopes[place])
                     z = z - np.where(w > 0.0, _bias(of_peers[place]), 0.0)
@@ -165,7 +170,7 @@ class Verdicts:
         ze, zz, ee, count = np.maximum(own.T, [[-np.inf], [0.0], [0.0], [0.0]])
         unit = zz / np.maximum(count, _LEAST)  # variance of z
         noise = ee / np.maximum(count, _LEAST)
-        seen = unit > _LEAST
+        seen = unit > _TINY
         safe = np.where(seen, unit, 1.0)
         of_peers = of_peers[:n]
         bias = np.stack([_bias(rows) for rows in of_peers])

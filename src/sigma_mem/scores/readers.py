@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,9 @@ else:  # whose own does not know zstd
 
 Get = Callable[[str, Mapping[str, Any]], Any]  # the JSON at a path with a query
 _PAGE = 100  # scores, or names of events, in one request
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 REF = "metadata.sigma_ref"
+_PROMPTFOO = ("vars.sigma_ref", REF, f"testCase.{REF}")  # a row that failed has only the test's own
 _KEYS = {  # environment variables with the credentials of a tool
     "langfuse": ("LANGFUSE_PUBLIC_KEY", "LANGFUSE_SECRET_KEY"),
     "langsmith": ("LANGSMITH_API_KEY",),
@@ -53,9 +56,10 @@ def get_from(source: str, url: str) -> Get:
             answer.raise_for_status()
             return answer.json()
         except (httpx2.HTTPError, ValueError) as error:
-            names = ", ".join(_KEYS[source])
+            names, status = ", ".join(_KEYS[source]), getattr(error, "response", None)
+            why = error if status is None else f"status {status.status_code} for {path}"
             raise SigmaMemError(
-                f"{source} gave no scores ({error}); is {url} its address, and {names} set?"
+                f"{source} gave no scores ({why}); is {url} its address, and {names} set?"
             ) from error
 
     return get
@@ -83,7 +87,7 @@ def langfuse(get: Get, since: str | None, refs: Sequence[str]) -> Iterator[Score
 
 def langsmith(get: Get, since: str | None, refs: Sequence[str]) -> Iterator[Score]:
     """LangSmith: the feedback on runs, or on their traces, by whose ids events are named."""
-    for some in _batches(refs):
+    for some in _batches([ref for ref in refs if _UUID.fullmatch(ref)]):  # it refuses any other id
         offset = 0
         while page := get("/feedback", {"run": some, "limit": _PAGE, "offset": offset}):
             for each in page:
@@ -147,7 +151,7 @@ def promptfoo(file: Path, ref: str = "") -> Iterator[Score]:
         named = {"pass": row.get("success"), "score": row.get("score"), **(row.get("namedScores") or {})}
         for metric, value in named.items():
             id = f"{body.get('evalId')}/{own}/{metric}"
-            at = ref or next((path for path in ("vars.sigma_ref", REF) if _at(row, path)), REF)
+            at = ref or next((path for path in _PROMPTFOO if _at(row, path)), REF)
             yield from _named(row, at, metric, value, id, str(summary.get("timestamp", "")))
 
 

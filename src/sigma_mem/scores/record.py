@@ -89,7 +89,10 @@ class Metric:
 
 
 class Taken(NamedTuple):
-    """What became of scores: taken, of events that the memory does not know, of no use; each a count."""
+    """What became of scores, as counts: taken, of events that the memory does not know, and unused.
+
+    Unused are those of other metrics, without a value that counts, or replaced by a later one.
+    """
 
     taken: int
     unknown: int
@@ -107,13 +110,12 @@ def record(
     Every metric is a source of its own, ``origin/metric``, so that what it is worth is learned from how it
     agrees with others; without an origin it is the memory's own choice (a service takes the key's name).
     """
-    taken = unknown = unused = 0
-    for score in sorted(scores, key=lambda score: (score.time, score.id)):
-        metric = metrics.get(score.metric)
-        right = None if metric is None else metric.right(score.value)
-        if metric is None or right is None:
-            unused += 1
-            continue
+    every = sorted(scores, key=lambda score: (score.time, score.id))
+    rights = ((score, metrics[score.metric].right(score.value)) for score in every if score.metric in metrics)
+    last = {(at.ref, at.peer, at.metric): (at, right) for at, right in rights if right is not None}
+    taken = unknown = 0
+    for score, right in last.values():
+        metric = metrics[score.metric]
         given: dict[str, Any] = {"id": score.id, "amend": True}
         if origin is not None:
             given["source"] = f"{origin}/{score.metric}"
@@ -125,7 +127,7 @@ def record(
             taken += 1
         except UnknownDecisionError:
             unknown += 1
-    return Taken(taken, unknown, unused)
+    return Taken(taken, unknown, len(every) - taken - unknown)
 
 
 def value_of(said: object) -> float | None:

@@ -23,7 +23,7 @@ from sigma_mem.serve.keys import KeyRing
 from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.probes import probe_routes
 from sigma_mem.serve.routes import memory_routes
-from sigma_mem.serve.telemetry import Audit, Metrics, telemetry_options
+from sigma_mem.serve.telemetry import Audit, Metrics, telemetry_options, warn_event
 
 
 def create_app(config: ServerConfig) -> FastAPI:
@@ -75,7 +75,7 @@ def create_app(config: ServerConfig) -> FastAPI:
 
 
 def check_safe(config: ServerConfig, keys: KeyRing) -> None:
-    """Refuse to start if anybody could call."""
+    """Refuse to start if anybody could call; warn if nobody could."""
     if config.needs_keys and not keys.keys:
         why = (
             f"an upstream or a judge has a key (${config.key_variables[0]})"
@@ -85,6 +85,11 @@ def check_safe(config: ServerConfig, keys: KeyRing) -> None:
         raise InputError(
             f"the service has no API keys, and {why}; make one first: sigma-mem keys add NAME --keys FILE"
         )
+    if config.keys is not None and not keys.keys:
+        why = (
+            "it has no key yet; requests are refused until there is one: sigma-mem keys add NAME --keys FILE"
+        )
+        warn_event("setting", name="keys", said=config.keys, because=why)
     if config.host in ("0.0.0.0", "::") and not config.allowed_hosts:
         raise InputError(
             f"host is {config.host} and allowed_hosts is empty; expected the names that clients use for it: "

@@ -30,7 +30,7 @@ from sigma_mem.memory import Settings
 from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream
 from sigma_mem.serve.failures import RefusedError, unknown_namespace
 from sigma_mem.serve.keys import LOCAL
-from sigma_mem.serve.telemetry import Metrics, log_event
+from sigma_mem.serve.telemetry import Metrics, log_event, warn_event
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.task import Decided
 from sigma_mem.store.open import file_of, open_store
@@ -166,7 +166,7 @@ class ServedMemory:
         if not self._memories.serves_without_store:
             raise error
         if self._holding is None:
-            log_event("store", namespace=self.namespace, away=True, error=str(error))
+            warn_event("store", namespace=self.namespace, away=True, error=str(error))
             self._memories.metrics.store_up.set(0)
             self._memories.alarm(
                 "store", self.namespace, "", "the store is away; decisions are served unrecorded"
@@ -189,7 +189,8 @@ class ServedMemory:
         return outcome
 
     async def _return(self) -> None:
-        """Wait for the store, and append what waits; then go on as usual."""
+        """Wait for the store, and append what waits; then go on as usual. The log has why it stays away."""
+        because = ""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             self._long += 1
@@ -197,7 +198,10 @@ class ServedMemory:
                 await self._memories.check_store()
                 self.mem.journal.suspended = False
                 await self._record_waiting()
-            except StoreError:
+            except StoreError as error:
+                if str(error) != because:
+                    because = str(error)
+                    warn_event("store", namespace=self.namespace, away=True, error=because)
                 loop = asyncio.get_running_loop()
                 await loop.run_in_executor(self._memories.threads, self.mem.hold_state)
                 for item in self.unrecorded:

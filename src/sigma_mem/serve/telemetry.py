@@ -68,6 +68,11 @@ def log_event(message: str, **fields: object) -> None:
     LOG.info(message, extra={"fields": fields})
 
 
+def warn_event(message: str, **fields: object) -> None:
+    """Log something that an operator should know at once."""
+    LOG.warning(message, extra={"fields": fields})
+
+
 class Audit:
     """What was written, and by which key: one JSON object a line; nothing without a path.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sigma_mem.answers.features import Answers
 from sigma_mem.decide import View
-from sigma_mem.decide.inquiry import LEAST_GAIN, judge_gain
+from sigma_mem.decide.panel import LEAST_GAIN, judge_gain
 from sigma_mem.decide.posterior import EXACT_PEERS, normalized_utility
 from sigma_mem.errors import InputError, MissingExtraError
 from sigma_mem.events import Answer, FloatArray, Verdict

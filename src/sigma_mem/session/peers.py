@@ -19,7 +19,6 @@ from sigma_mem.ledger.lines import (
     PeerLine,
     RenameLine,
     ResetLine,
-    ServedLine,
     peer_line,
     rename_line,
     reset_line,
@@ -238,9 +237,7 @@ def as_served(fold: Fold, line: Line[DecisionLine]) -> Decision:
     if served is None:
         return decision
     served = then(served, line.seq, decision.scores)
-    said = [
-        bill.answer for bill, _ in event.bills if isinstance(bill, ServedLine) and bill.decision == line.id
-    ]
+    said = [bill.answer for bill, _ in event.bills if bill.decision == line.id]
     if served is not None and (texts := [text for text in said if text is not None]):
         decision = replace(decision, answers={**decision.answers, served: texts[-1]})
     return replace(

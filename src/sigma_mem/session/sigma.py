@@ -216,7 +216,8 @@ class SigmaMem(Handle):
         chosen = named_read(self._reads.routes, read)
         if explore is not False:
             checked_flag("explore", explore)
-        checked_kind("note", note, str, "a short text")
+        if note is not None:
+            checked_kind("note", note, str, "a short text")
         limits = limits_given(among, max_cost, max_latency, value, min_prob, budget)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
         return self._made(self.decider.route(task, chosen, explore=explore, limits=limits, note=note))

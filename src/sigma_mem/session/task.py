@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from sigma_mem.decide.read import NOBODY
 from sigma_mem.encode import Encoder
 from sigma_mem.errors import InputError, StoreError, UnrecordedError
 from sigma_mem.events import Answer, Decision, FloatArray
+from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
 from sigma_mem.ledger.lines import (
@@ -171,7 +173,7 @@ class Decider:
             moment = state.moment(time)
             reading = state.read(place.phi, moment, place.topics)
             details: dict[str, Any] = {}
-            costs = price = _free(len(state.peers))
+            costs = price = np.zeros(len(state.peers))
             if fold.costs.prices:
                 costs, price = fold.costs.expected(state.peers, len(place.question or ""), place.phi, moment)
             pacing = None
@@ -248,11 +250,14 @@ class Decider:
             if outcome.used_text and max(map(abs, texts.tolist())) >= _LEAST_LOG_ODDS:
                 details = {"text_log_odds": state.by_peer(texts.round(4))} | details
             chosen, confidence, claims = _sureness(state, view, outcome, min_confidence, details)
-            costs, charged = _free(len(state.peers)), _NO_COSTS
+            costs, charged = np.zeros(len(state.peers)), _NO_COSTS
             if fold.costs.prices:
                 costs, price = fold.costs.expected(state.peers, len(place.question or ""), place.phi, moment)
                 called = ((peer, state.peers.index(peer)) for peer in ballot.given)
                 charged = {peer: (costs.item(i), price.item(i)) for peer, i in called if costs[i] > 0.0}
+            if judged:  # what they cost is spent too, and has no price of a peer
+                paid = {f"judge {name}": (found.get("cost", 0.0), 0.0) for name, found in judged.items()}
+                charged = {**charged, **{name: each for name, each in paid.items() if each[0] > 0.0}}
             if step is not None:
                 details["panel"] = step(state, view, confidence, costs)
             agreement = None
@@ -318,16 +323,15 @@ class Decider:
         charged: Mapping[str, tuple[float, float]] = _NO_COSTS,
         pacing: Mapping[str, Any] | None = None,
     ) -> Decided:
-        """Append a decision to the ledger, and return it with the names of peers."""
-        peers, keep_text = fold.state.peers, self._keep_text
+        """Append a decision to the ledger, and return it."""
+        peers = fold.state.peers
         id = self.next_id or self._journal.new_id()
-        event, panel = place.event or id, details.get("panel")
+        event = place.event or id
         if reading.topics is not None:
             shares = [f"{share:g}" for share in SHARES.tolist()]
-            details |= {"topic_shares": dict(zip(shares, reading.topics.weights.tolist(), strict=True))}
-        scores = np.array((reading.score, reading.prob, reading.effective))
-        name = None if peer == NOBODY else peers[peer]
-        answer = None if name is None or name not in ballot.given else ballot.given[name].text
+            details["topic_shares"] = dict(zip(shares, reading.topics.weights.tolist(), strict=True))
+        panel = details.pop("panel", None)
+        said = None if peer == NOBODY else ballot.given.get(peers[peer])
         labelled = tuple(map(fold.labelled.__getitem__, peers))
         ref = None if task.ref is None else str(task.ref)
         body = DecisionLine(
@@ -338,20 +342,20 @@ class Decider:
             peers=peers,
             peer=None if peer == NOBODY else peer,
             phi=phi_bytes(place.phi),
-            scores=score_bytes(scores),
+            scores=score_bytes((reading.score, reading.prob, reading.effective)),
             labelled=labelled[:1] if labelled.count(labelled[0]) == len(labelled) else labelled,
             confidence=confidence,
             propensity=outcome.propensity,
-            question=task.question if keep_text else None,
-            answer=answer if keep_text else None,
+            question=task.question,
+            answer=None if said is None else said.text,
             groups=ballot.asked,
-            canons=ballot.canons if keep_text else (),
+            canons=ballot.canons,
             features_version=FEATURES_VERSION,
             described=ballot.described,
-            features=feature_bytes(ballot.features),
-            votes=claim_bytes(outcome.votes),
-            claims=claim_bytes(reading.claims),
-            agreement=claim_bytes(agreement),
+            features=feature_bytes(ballot.features) if ballot.features else b"",
+            votes=b"" if outcome.votes is None else claim_bytes(outcome.votes),
+            claims=b"" if reading.claims is None else claim_bytes(reading.claims),
+            agreement=b"" if agreement is None else claim_bytes(agreement),
             certain=certain[0] if certain[1] else NOBODY,
             certainty=score_bytes(certain[1]) if certain[1] else b"",
             ref=ref,
@@ -359,49 +363,33 @@ class Decider:
             topic_claims=b"" if reading.topics is None else claim_bytes(reading.topics.claims),
             costs=dict(charged),
             pacing=None if pacing is None else PacedDecision.of(pacing),
-            panel=None if panel is None else PanelPlace.of(panel, keep_text),
-            details=_own(details, "panel") if details else {},
-            verdicts={judge: score_bytes(said) for judge, said in ballot.verdicts.items()},
-            written=_written(peers, ballot.given, name) if keep_text and ballot.given else (),
+            panel=None if panel is None else PanelPlace.of(panel),
+            details=details,
+            verdicts=_as_bytes(ballot.verdicts) if ballot.verdicts else {},
+            written=_written(peers, ballot.given, peer) if ballot.given else (),
         )
+        line: Line[DecisionLine] = Line("decision", id, event, body)
+        decision = decision_in(line)
+        if not self._keep_text:
+            line = line._replace(body=body.without_texts())
         names = (ref_line(ref, event),) if ref is not None and place.ref_is_new else ()
-        lines = (Line("decision", id, event, body), *names)
-        by_peer = [dict(zip(peers, row, strict=True)) for row in scores.tolist()]
-        decision = Decision(
-            id=id,
-            event=event,
-            read=outcome.name,
-            phi=place.phi if place.event is None else place.phi.copy(),  # the caller may change it
-            peer=name,
-            answer=answer,
-            scores=by_peer[0],
-            probs=by_peer[1],
-            effective=by_peer[2],
-            confidence=confidence,
-            propensity=outcome.propensity,
-            tick=place.tick,
-            time=time,
-            question=task.question,
-            canons={each: said.canon for each, said in ballot.given.items()},
-            features={peers[i]: row for i, row in zip(ballot.described, ballot.features, strict=True)},
-            details={**details, "votes": body.chosen_by_vote()} if body.votes else details,
-            ref=ref,
-            topics=place.topics,
-            cost=math.fsum(amount for amount, _ in charged.values()) if charged else None,
-            verdicts=body.verdicts_by_peer() if ballot.verdicts else {},
-        )
+        lines = (line, *names)
         try:
             return Decided(decision, lines, self._journal.append(*lines), fold.state.clock)
         except StoreError as error:
             raise UnrecordedError(str(error), decision, lines) from error
 
 
-def _written(peers: Sequence[str], given: Mapping[str, Answer], chosen: str | None) -> tuple[str | None, ...]:
+def _as_bytes(verdicts: Mapping[str, FloatArray]) -> dict[str, bytes]:
+    return {judge: score_bytes(scores) for judge, scores in verdicts.items()}
+
+
+def _written(peers: Sequence[str], given: Mapping[str, Answer], chosen: int) -> tuple[str | None, ...]:
     """Texts of answers that are not their canons, without the chosen one's; () if there are none."""
     texts: list[str | None] = [None] * len(peers)
     for place, peer in enumerate(peers):
         said = given.get(peer)
-        if said is not None and said.text and peer != chosen and said.text != said.canon:
+        if said is not None and said.text and place != chosen and said.text != said.canon:
             texts[place] = said.text
     return tuple(texts) if texts.count(None) < len(texts) else ()
 
@@ -465,12 +453,12 @@ def _with_verdicts(
         return view, details
     moved = view.text_log_odds + np.add.reduce(list(found.values()))
     spoken = {judge: state.by_peer(values.round(4)) for judge, values in found.items()}
-    return view._replace(text_log_odds=moved), details | {"verdicts": spoken}
+    return replace(view, text_log_odds=moved), details | {"verdicts": spoken}
 
 
 def _no_answers(state: SigmaState, reading: Reading) -> View:
     """What a route may use."""
-    none = _free(len(state.peers))
+    none = np.zeros(len(state.peers))
     groups = np.full(len(none), NOT_ASKED)
     return View(
         reading.score, reading.prob, groups, none, 1.0, none, lambda: state.G, state.labelled, state.ballots
@@ -538,17 +526,6 @@ def _sureness(
             details["abstained"] = {"peer": peer, "confidence": of_set, "expected": min_confidence}
             return NOBODY, confidence, kept
     return outcome.peer, confidence, kept
-
-
-def _free(n_peers: int) -> FloatArray:
-    return np.zeros(n_peers)
-
-
-def _own(value: Any, without: str = "") -> Any:
-    """A copy of mappings and lists: what a ledger keeps is shared with nobody."""
-    if isinstance(value, Mapping):
-        return {key: _own(inner) for key, inner in value.items() if key != without}
-    return [_own(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _checked_phi(phi: ArrayLike, rank: int) -> FloatArray:

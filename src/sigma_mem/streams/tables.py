@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sigma_mem.answers.canon import Kind, canon
 from sigma_mem.errors import StreamError
@@ -34,7 +34,7 @@ class Row:
 
     ``key`` identifies the rows of one event; ``label`` is c ∈ [−1, 1] or None. An
     ``answer`` that the file's own scorer read from the text is what the canon is made of. ``cost`` is what
-    the call cost, ``latency`` the seconds it took.
+    the call cost.
     """
 
     key: str
@@ -47,7 +47,6 @@ class Row:
     reference: str | None = None
     answer: str | None = None
     cost: float | None = None
-    latency: float | None = None
 
 
 def number(value: Any) -> float | None:
@@ -162,52 +161,30 @@ def _parquet(file: Path) -> list[dict[str, Any]]:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """What an import kept and dropped."""
-
-    rows: int  # answers found
-    kept: int  # answers in the stream
-    unlabelled: int  # kept answers without a usable score
-    events: int
-    partial: int  # events in which not every peer answered
-    dropped: Mapping[str, int] = field(default_factory=dict)  # by reason
-
-
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The stream that was made, the format of its files, and what was kept and dropped."""
+class Imported(NamedTuple):
+    """The stream that was made of a file, and how many of its answers were dropped for which reason."""
 
     stream: Stream
-    format: str
-    report: Report
+    dropped: Mapping[str, int]
 
 
-def gather_events(rows: Iterable[Row | str], kind: Kind) -> tuple[tuple[str, ...], tuple[Event, ...], Report]:
-    """Return peers, events (both in order of first appearance) and the report."""
+def gather_events(file: Path, rows: Iterable[Row | str], kind: Kind) -> Imported:
+    """Make a stream of rows, under the file's name: peers and events in order of first appearance."""
     groups: dict[str, dict[str, Row]] = {}
     dropped: Counter[str] = Counter()
-    total = 0
     for row in rows:
-        total += 1
         if isinstance(row, str):
             dropped[row] += 1
         elif (reason := _unfit(row, groups.get(row.key, {}))) is not None:
             dropped[reason] += 1
         else:
             groups.setdefault(row.key, {})[row.peer] = row
+    if not groups:
+        why = "; ".join(f"{count} dropped: {reason}" for reason, count in dropped.items())
+        raise StreamError(f"{file}: holds no usable answer ({why or 'no rows'})")
     peers = tuple(dict.fromkeys(peer for group in groups.values() for peer in group))
     events = tuple(_event(key, group, kind) for key, group in groups.items())
-    kept = [row for group in groups.values() for row in group.values()]
-    report = Report(
-        rows=total,
-        kept=len(kept),
-        unlabelled=sum(row.label is None for row in kept),
-        events=len(events),
-        partial=sum(len(group) < len(peers) for group in groups.values()),
-        dropped=dict(dropped),
-    )
-    return peers, events, report
+    return Imported(Stream(file.name.split(".")[0], peers, events), dropped)
 
 
 def _unfit(row: Row, group: Mapping[str, Row]) -> str | None:
@@ -228,9 +205,8 @@ def _event(key: str, group: Mapping[str, Row], kind: Kind) -> Event:
     answers = {p: Answer(r.text, forms[p]) for p, r in group.items()}
     correct = {p: r.label for p, r in group.items() if r.label is not None}
     costs = {p: r.cost for p, r in group.items() if r.cost is not None}
-    latency = {p: r.latency for p, r in group.items() if r.latency is not None}
     about = (first.domain, first.dataset, first.reference)
-    return Event(key, first.question, answers, correct, *about, costs=costs, latency=latency)
+    return Event(key, first.question, answers, correct, *about, costs=costs)
 
 
 _WORDS = {"true": 1.0, "right": 1.0, "yes": 1.0, "correct": 1.0} | {
@@ -267,7 +243,7 @@ class Columns:
 
 
 def load_table(path: str | PathLike[str], columns: Columns, *, kind: Kind = "auto") -> Imported:
-    """Read a table as a stream, and report which rows were dropped.
+    """Read a table as a stream, and count what was dropped.
 
     StreamError names a column that is missing or a label that is none.
     """
@@ -282,11 +258,7 @@ def load_table(path: str | PathLike[str], columns: Columns, *, kind: Kind = "aut
         raise StreamError(
             "got columns for one peer a row and for all peers, or for neither; expected one of them"
         )
-    peers, events, report = gather_events(_rows(file, rows, columns, sorted(wide)), kind)
-    if not events:
-        why = "; ".join(f"{count} dropped: {reason}" for reason, count in report.dropped.items())
-        raise StreamError(f"{file}: holds no usable row ({why or 'no rows'})")
-    return Imported(Stream(file.name.split(".")[0], peers, events), "table", report)
+    return gather_events(file, _rows(file, rows, columns, sorted(wide)), kind)
 
 
 def _rows(file: Path, table: list[dict[str, Any]], columns: Columns, peers: list[str]) -> Iterator[Row]:

@@ -98,14 +98,16 @@ def sent(gateway, *messages, **more):
 def test_what_the_next_request_says_is_a_label_of_the_answer_before(start):
     gateway = start({"ann": says("391")}, signals=SIGNALS)
     first = sent(gateway, ASKED)
-    second = sent(gateway, ASKED, answer(), user("No, that is wrong. What is 17 * 23?"))
+    second = sent(gateway, ASKED, answer(), user("So what is 17 * 23, please?"))
     mem = memory_of(gateway)
     assert mem.decision(second.id).labels == {}
-    found = {source.name: source for source in mem.sources() if source.lines}
-    assert set(found) == {"signal/rephrased", "signal/regenerated", "signal/retried"}
-    assert mem.decision(first.id).labels["ann"] < 0.0  # two against one
-    sent(gateway, ASKED)  # the same again: now all three say so
-    assert mem.decision(first.id).labels["ann"] == pytest.approx(-1.0)
+    assert {source.name for source in mem.sources() if source.lines} == {"signal/rephrased"}
+    assert mem.decision(first.id).labels == {"ann": -1.0}  # the others noticed nothing, and say nothing
+    third = sent(gateway, ASKED, answer(), user("So what is 17 * 23, please?"), answer(), user("Thanks."))
+    assert mem.decision(second.id).labels == {"ann": 1.0}
+    assert mem.decision(third.id).labels == {}
+    found = {source.name for source in mem.sources() if source.lines}
+    assert found == {"signal/rephrased", "signal/regenerated", "signal/retried"}
 
 
 async def runs_tests_twice(server, body, writer):
@@ -152,15 +154,17 @@ def test_requests_may_come_again_and_in_any_order(start, order):
 
 
 def test_what_a_signal_is_worth_is_learned_from_labels(start):
-    gateway = start({"ann": says("391")}, signals=("retried", "regenerated"))
-    mem = memory_of(gateway)
-    for number in range(12):
-        asked, right = user(f"What is {number} * 23?"), bool(number % 2)
-        first = sent(gateway, asked)
-        sent(gateway, asked, answer(), user("Thanks." if right else "That is wrong."))
-        mem.feedback(first.id, {"ann": right})
-    found = {source.name: source for source in mem.sources()}
-    honest, empty = found["signal/retried"], found["signal/regenerated"]  # this one says "right" of all
+    found = []
+    for every in (2, 3):  # users complain about the wrong answers, or about any
+        gateway = start({"ann": says("391")}, signals=("retried",))
+        mem = memory_of(gateway)
+        for number in range(12):
+            asked = user(f"What is {number} * 23?")
+            first = sent(gateway, asked)
+            sent(gateway, asked, answer(), user("Thanks." if number % every else "That is wrong."))
+            mem.feedback(first.id, {"ann": bool(number % 2)})
+        found += (source for source in mem.sources() if source.name == "signal/retried")
+    honest, empty = found
     assert min(honest.compared, empty.compared) > 11.0
     assert honest.agreement > 0.4 > 0.1 > empty.agreement
     assert honest.weight > empty.weight + 0.1

@@ -139,12 +139,23 @@ def test_judges_are_asked_if_their_word_may_change_the_vote(start):
     sees.stop()
 
 
-def judges(right):
+def test_what_judges_cost_is_spent_and_max_cost_holds_for_them_too(start):
+    sees = FakeUpstream(judges("391", usage={"prompt_tokens": 100, "completion_tokens": 1}))
+    judge = JudgeSettings("seer", sees.url, timeout=5.0, input_price=1e4)  # 1 an answer
+    gateway = start({"ann": says("381"), "bob": says("391")}, judges=(judge,))
+    assert ask(gateway, VOTE, max_cost=1.0).sigma_mem["cost"] == 0.0
+    assert sees.bodies == []
+    assert ask(gateway, VOTE).sigma_mem["cost"] == pytest.approx(2.0)
+    assert memory_of(gateway).spent().by_peer == {"judge seer": pytest.approx(2.0)}
+    sees.stop()
+
+
+def judges(right, usage=None):
     """A judge that says Yes of answers with this text."""
 
     async def behave(server, body, writer):
         word = "Yes" if right in body["messages"][-1]["content"].split("Proposed answer:")[1] else "No"
-        data = json.dumps({"choices": [{"message": {"content": word}}]}).encode()
+        data = json.dumps({"choices": [{"message": {"content": word}}], "usage": usage}).encode()
         writer.write(f"{OK}content-length: {len(data)}\r\n\r\n".encode() + data)
 
     return behave

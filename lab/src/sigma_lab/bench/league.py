@@ -26,6 +26,7 @@ from sigma_mem.streams import Stream
 
 ORACLES = ("random", "best-fixed", "domain-oracle", "any-right")  # they see labels of the whole stream
 MAJORITY = "majority"  # what every row is compared with
+_READS = (MAJORITY, "m-route", "m-vote", "calibrated-route", "calibrated-vote", "posterior", "posterior-no-g")
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, and of how much
 
@@ -40,10 +41,11 @@ def row_names(reads: Reads = READS, rivals: Sequence[str] = (), *, answers: bool
     >>> row_names(answers=False)[4:]
     ['leader', 'beta-b1', 'beta-decayed', 'beta-cluster', 'knn', 'm-route', 'calibrated-route', 'adaptive']
     """
-    shown = [read.name for read in reads.in_tables() if answers or read.name in reads.routes]
-    first = [MAJORITY] if MAJORITY in shown else []
-    others = [name for name in shown if name != MAJORITY]
-    return [*ORACLES, *first, *BASELINES, *others, "adaptive", *rivals]
+    able = reads.routes if not answers else {**reads.routes, **reads.votes}
+    known = [name for name in _READS if name in able]
+    first = [MAJORITY] if MAJORITY in known else []
+    others = [name for name in (*known, *able) if name != MAJORITY]
+    return [*ORACLES, *first, *BASELINES, *dict.fromkeys(others), "adaptive", *rivals]
 
 
 def reference_row(rows: Mapping[str, object]) -> str:

@@ -102,7 +102,6 @@ class MemoryPlayer:
 
     def __init__(self, memory: SigmaMem, reads: Reads = READS) -> None:
         self.memory = memory
-        self.silenced: set[str] = set()  # sources that are ignored
         self._reads = reads
         self._ids: list[str] = []
 
@@ -123,8 +122,7 @@ class MemoryPlayer:
 
     def hear(self, place: int, labels: Mapping[str, float], source: str) -> None:
         """`SigmaMem.feedback`."""
-        if source not in self.silenced:
-            self.memory.feedback(self._ids[place], labels, source=source)
+        self.memory.feedback(self._ids[place], labels, source=source)
 
 
 class RoutePlayer(MemoryPlayer):

@@ -108,75 +108,7 @@ class MabWiser:
             self._mab.partial_fit(list(found), list(found.values()), np.tile(phi, (len(found), 1)))
 
 
-class VowpalWabbit:
-    """`--cb_explore_adf` of vowpalwabbit over φ × peer.
-
-    Exploring, it draws from the distribution it predicts and hands back the probability of the draw;
-    otherwise the likeliest peer is taken, and every label has probability 1.
-    """
-
-    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
-        options = "--cb_explore_adf --epsilon 0.05 -q ca --quiet"  # φ × peer, its own exploration
-        self._vw = _module("vowpalwabbit").Workspace(f"{options} --random_seed {seed}")
-        self._actions = [f"|a p{p}" for p in range(n_peers)]
-        self._rng = np.random.default_rng(seed)
-        self._explore = explore
-        self._propensity = 1.0
-
-    def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
-        """The likeliest of the peers present, or a draw."""
-        peers = np.flatnonzero(present)
-        pmf = np.array(self._vw.predict([_shared(phi), *(self._actions[peer] for peer in peers)]))
-        if not self._explore:
-            return int(peers[pmf.argmax()])
-        drawn = int(self._rng.choice(len(pmf), p=pmf / pmf.sum()))
-        self._propensity = float(pmf[drawn])
-        return int(peers[drawn])
-
-    def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
-        """One `learn` per labelled peer, with cost −r."""
-        for peer, r in _labelled(labels).items():
-            propensity = self._propensity if self._explore and peer == chosen else 1.0
-            actions = list(self._actions)
-            actions[peer] = f"0:{-r}:{propensity} {actions[peer]}"
-            self._vw.learn([_shared(phi), *actions])
-
-
-def _shared(phi: FloatArray) -> str:
-    return "shared |c " + " ".join(f"{i}:{x:.7g}" for i, x in enumerate(phi.tolist()))
-
-
-class BayesianBandits:
-    """`ContextualAgent` of bayesianbandits with a `NormalRegressor` per peer; explores by Thompson sampling.
-
-    The noise precision is that of a coin, 1/Var = 4. Without exploration the largest posterior mean wins.
-    """
-
-    def __init__(self, n_peers: int, rank: int, seed: int = 0, *, explore: bool = False) -> None:
-        module = _module("bayesianbandits")
-        learners = [module.NormalRegressor(alpha=1.0, beta=4.0, random_state=seed) for _ in range(n_peers)]
-        arms = [module.Arm(p, learner=learner) for p, learner in enumerate(learners)]
-        self._agent = module.ContextualAgent(arms, module.ThompsonSampling(), random_seed=seed)
-        self._explore = explore
-
-    def choose(self, phi: FloatArray, present: NDArray[np.bool_]) -> int:
-        """What the agent's policy chooses among the peers present, or the largest posterior mean."""
-        agent, row = self._agent, phi[None, :]
-        arms = [arm for arm, there in zip(agent.arms, present.tolist(), strict=True) if there]
-        if self._explore:
-            return int(agent.policy(arms, row, agent.rng)[0].pull())
-        means = [float(arm.learner.predict(row)[0]) for arm in arms]
-        return int(np.flatnonzero(present)[np.argmax(means)])
-
-    def learn(self, phi: FloatArray, labels: FloatArray, chosen: int) -> None:
-        """One `update` per labelled peer."""
-        for peer, r in _labelled(labels).items():
-            self._agent.select_for_update(peer).update(phi[None, :], np.array([r]))
-
-
 RIVALS: dict[str, Callable[..., Router]] = {
     "paretobandit": ParetoBandit,
     "mabwiser-linucb": MabWiser,
-    "vowpal-wabbit": VowpalWabbit,
-    "bayesianbandits": BayesianBandits,
 }

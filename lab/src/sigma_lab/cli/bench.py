@@ -11,11 +11,7 @@ import typer
 
 from sigma_lab.attack import PARTNERS, Partner
 from sigma_lab.cli.bench_options import (
-    CenterChoice,
-    CenterRun,
-    Limit,
     Ratios,
-    RunOptions,
     Seeds,
     Work,
     experiment_command,
@@ -24,7 +20,7 @@ from sigma_lab.cli.bench_options import (
     show_table,
     warm_command,
 )
-from sigma_mem.cli.options import Json, grouped_options, named_values, names_of
+from sigma_mem.cli.options import Json, named_values, names_of
 from sigma_mem.cli.output import progress_bar
 from sigma_mem.errors import InputError
 from sigma_mem.memory import Settings
@@ -56,56 +52,6 @@ def cf(
     return lambda e: counterfactual_table(
         e.stream, e.phis, at, replace(e.setup, settings=settings), e.center, partners
     )
-
-
-@app.command()
-@judged_command()
-def peers(
-    sizes: Annotated[str | None, typer.Option(help="Sizes of the pool, separated by commas.")] = None,
-    ratios: Ratios = "0,0.5,0.7,0.9",
-) -> Work:
-    """Pools of 3, 4, 5 … peers with every parameter fixed."""
-    from sigma_lab.bench.experiments.cf import peer_table
-
-    pools = None if sizes is None else [int(size) for size in numbers_of(sizes, "--sizes")]
-    at = numbers_of(ratios, "--ratios")
-    return lambda e: peer_table(e.stream, e.phis, pools, at, e.setup, e.center)
-
-
-@app.command()
-@grouped_options
-def ood(
-    learn: Annotated[Path, typer.Argument(help="The stream to learn from.")],
-    test: Annotated[
-        list[Path], typer.Argument(help="Streams to test on, several as one; may be the same file.")
-    ],
-    learn_peers: Annotated[str | None, typer.Option(help="Peers of the first stream.")] = None,
-    learn_domains: Annotated[str | None, typer.Option(help="Learn from these domains only.")] = None,
-    test_domains: Annotated[str | None, typer.Option(help="Test on these domains only.")] = None,
-    limit: Limit = None,
-    *,
-    options: RunOptions,
-    center: CenterChoice,
-    run: CenterRun,
-) -> None:
-    """Learn on one stream, if its peers are the same, and test on another."""
-    from sigma_lab.bench.experiments.cf import transfer_table
-    from sigma_lab.bench.league import Setup
-
-    center.check(run)
-    encoder = None if options.by_center(center) else options.open_encoder()
-    with progress_bar() as progress:
-        before = options.load([learn], peers=learn_peers, domains=names_of(learn_domains))
-        tested = options.load(test, limit=limit, domains=names_of(test_domains))
-        opened = center.opened(run, [tested, before], options.seed, progress)
-        phis = {}
-        if encoder is not None:
-            texts = [[event.question for event in stream] for stream in (before, tested)]
-            phis["default φ"] = encoder.encode(texts[0]), encoder.encode(texts[1])
-        elif opened is not None:
-            phis["center's φ"] = opened.phis(before), opened.phis(tested)
-        table = transfer_table(before, tested, phis, Setup(seed=options.seed, progress=progress), opened)
-    options.show(table)
 
 
 @app.command()
@@ -159,14 +105,11 @@ def drift(
 @experiment_command(limit=1000)
 def poison(
     attacks: Annotated[str | None, typer.Option(help="Only these, separated by commas.")] = None,
-    revoke: Annotated[
-        bool, typer.Option("--revoke", help="Also revoke the liars, and print what is left of their lies.")
-    ] = False,
 ) -> Work:
     """What lying label sources cost, with a trusted source named and without."""
     from sigma_lab.bench.experiments.poison import poison_table
 
-    return lambda e: poison_table(e.stream, e.phis, names_of(attacks), e.setup, revoke=revoke)
+    return lambda e: poison_table(e.stream, e.phis, names_of(attacks), e.setup)
 
 
 @app.command()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from sigma_lab.bench.center import BenchCenter, PosteriorWeights
     from sigma_lab.bench.league import Progress, Setup
     from sigma_lab.bench.table import Table
-    from sigma_mem.encode import Encoder
     from sigma_mem.events import FloatArray
     from sigma_mem.streams import Stream
 
@@ -153,7 +152,7 @@ class WarmUp:
         Path | None, typer.Option(help="A stream that Beta B1 alone learns from first, as in the paper.")
     ] = None
     rivals: Annotated[
-        bool, typer.Option("--rivals", help="Also four other libraries (extra 'rivals'); slower.")
+        bool, typer.Option("--rivals", help="Also ParetoBandit and MABWiser (extra 'rivals'); slower.")
     ] = False
 
 
@@ -227,10 +226,11 @@ class RunOptions:
         """Load, order and encode streams, set the warm-up apart, open the center, and show progress."""
         from sigma_lab.bench.league import Setup
         from sigma_lab.bench.rivals import RIVALS
+        from sigma_mem.encode import open_encoder
 
         choice, of_center, warm_up = center or CenterChoice(), run or CenterRun(), first or WarmUp()
         choice.check(of_center)
-        encoder = None if self.by_center(choice) else self.open_encoder()
+        encoder = None if self._by_center(choice) else open_encoder(self.encoder or "static")
         with progress_bar() as progress:
             stream, before = self._with_warm_up(files, limit, warm_up)
             streams = [stream] if before is None else [stream, before]
@@ -239,7 +239,7 @@ class RunOptions:
             def phis(one: Stream) -> FloatArray:
                 if encoder is not None:
                     return encoder.encode([event.question for event in one])
-                assert opened is not None  # by_center decides it
+                assert opened is not None  # _by_center decides it
                 return opened.phis(one)
 
             setup = Setup(
@@ -268,34 +268,21 @@ class RunOptions:
             stream = replace(stream, events=stream.events[cut:])
         return stream, before
 
-    def by_center(self, choice: CenterChoice) -> bool:
+    def _by_center(self, choice: CenterChoice) -> bool:
         """Whether φ is that of the center's steering, so that m-route and m-vote are the center's own."""
         if self.encoder == "center" and choice.steering is None:
             raise InputError("got --encoder center without --steering; its φ comes with the checkpoint")
         return self.encoder == "center" or (self.encoder is None and choice.steering is not None)
 
-    def open_encoder(self) -> Encoder:
-        """The encoder of the name given."""
-        from sigma_mem.encode import open_encoder
-
-        return open_encoder(self.encoder or "static")
-
-    def load(
-        self,
-        files: Sequence[Path],
-        *,
-        peers: str | None = None,
-        limit: int | None = None,
-        domains: Sequence[str] | None = None,
-    ) -> Stream:
+    def load(self, files: Sequence[Path], *, limit: int | None = None) -> Stream:
         """Load streams as one, in the given order."""
         from sigma_lab.streams import join_streams, with_topics
         from sigma_mem.streams import load_stream
 
         seed = self.seed if self.order == "shuffled" else None
         whole = join_streams([load_stream(file) for file in files])
-        chosen = self._drawn(names_of(peers or self.peers) or whole.peers)
-        stream = whole.select(peers=chosen, domains=domains, seed=seed, limit=limit)
+        chosen = self._drawn(names_of(self.peers) or whole.peers)
+        stream = whole.select(peers=chosen, seed=seed, limit=limit)
         if not len(stream):
             named = ", ".join(map(str, files))
             raise InputError(f"{named} has no event left; expected at least one: check --peers and --limit")

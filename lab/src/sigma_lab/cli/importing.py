@@ -1,6 +1,5 @@
 """``sigma-mem import``: recordings of other tools as a stream."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -29,18 +28,24 @@ def import_(
     from sigma_mem.streams import save_stream
 
     checked: Kind = kind  # type: ignore[assignment]  # canon checks it
-    imported = import_stream(files, format=format, kind=checked)
-    save_stream(imported.stream, output)
-    stream, report = imported.stream, imported.report
+    stream, dropped = import_stream(files, format=format, kind=checked)
+    save_stream(stream, output)
+    kept = sum(len(event.answers) for event in stream)
+    values = {
+        "rows": kept + sum(dropped.values()),
+        "kept": kept,
+        "unlabelled": kept - sum(len(event.correct) for event in stream),
+        "events": len(stream),
+        "partial": sum(len(event.answers) < len(stream.peers) for event in stream),
+    }
     if as_json:
-        values = {"output": str(output), "format": imported.format, "peers": list(stream.peers)}
-        print_json({**values, "sha256": stream.sha256, **asdict(report)})
+        about = {"output": str(output), "peers": list(stream.peers), "sha256": stream.sha256}
+        print_json({**about, **values, "dropped": dict(dropped)})
         return
     typer.echo(
-        f"{output}: {report.events} events, {len(stream.peers)} peers ({', '.join(stream.peers)}), "
-        f"from {imported.format}\n"
-        f"kept {report.kept} of {report.rows} answers, {report.unlabelled} of them without a label; "
-        f"{report.partial} events lack an answer of some peer"
+        f"{output}: {len(stream)} events, {len(stream.peers)} peers ({', '.join(stream.peers)})\n"
+        f"kept {kept} of {values['rows']} answers, {values['unlabelled']} of them without a label; "
+        f"{values['partial']} events lack an answer of some peer"
     )
-    for reason, count in report.dropped.items():
+    for reason, count in dropped.items():
         typer.echo(f"dropped {count}: {reason}")

@@ -117,9 +117,10 @@ class RelationBody(BaseModel):
 
     peers: list[str]
     matrix: list[list[float]] = Field(description="Symmetric, with diagonal 1.")
-    labels: dict[str, int] = Field(description="Labelled events of each peer.")
+    together: list[list[int]] = Field(description="Recent events with a label of both peers.")
     votes: float | None = Field(
-        description=f"Independent votes, if the chosen peers gave one answer; null below {LEAST} labels each."
+        description=f"Independent votes, if the chosen peers gave one answer; null if two of them have fewer "
+        f"than {LEAST} labels together."
     )
     errors: dict[str, Any] = Field(
         description="The pool as `sigma-mem pool` reports it, from the last events with a label of every "
@@ -280,9 +281,11 @@ def memory_overview(mem: SigmaMem, since: float, now: float) -> dict[str, Any]:
     topics: Counter[str] = Counter(topic for event in past.events.values() for topic in event.topics)
     changes = list(_changes(past.lines))
     for found in drift:
-        after = _tally([o for o in outcomes if o.time >= found.time], found.peer)
-        told = {"kind": "drift", "about": found.peer, "text": str(found), "after": after}
-        changes.append({**asdict(found), **told})
+        before, after = ([o for o in outcomes if (o.time >= found.time) is late] for late in (False, True))
+        told = {"kind": "drift", "about": found.peer, "text": str(found)}
+        served = {"before": _tally(before, found.peer), "after": _tally(after, found.peer)}
+        tasks = {"tasks_before": len(before), "tasks_after": len(after)}
+        changes.append({**asdict(found), **told, **served, **tasks})
     return {
         "events": mem.events,
         "begin": begin,
@@ -304,15 +307,16 @@ def memory_overview(mem: SigmaMem, since: float, now: float) -> dict[str, Any]:
 
 
 def _tally(outcomes: Sequence[PastOutcome], peer: str | None = None) -> dict[str, Any]:
-    """How many there are, how they ended and what was paid; of one peer, what it served and was paid."""
+    """How many there are, how they ended, paid calls and costs; of one peer, what it served and was paid."""
     labels = [each.label for each in outcomes if peer is None or each.peer == peer]
     known = [label for label in labels if label is not None]
-    costs = (each.costs.values() if peer is None else (each.costs.get(peer, 0.0),) for each in outcomes)
+    paid = [amount for each in outcomes for name, amount in each.costs.items() if peer in (None, name)]
     return {
         "events": len(labels),
         "right": sum(label > 0.0 for label in known),
         "wrong": sum(label < 0.0 for label in known),
-        "cost": math.fsum(amount for amounts in costs for amount in amounts),
+        "paid": len(paid),
+        "cost": math.fsum(paid),
     }
 
 
@@ -438,22 +442,27 @@ def _curve(history: History, window: int, points: int) -> list[dict[str, Any]]:
 
 def relation_body(mem: SigmaMem, agreeing: Sequence[str] | None = None) -> dict[str, Any]:
     """G, what an agreement of these peers, all by default, is worth, and who errs with whom."""
+    events = _past(mem).events
+    labels = [event.labels().c for event in events.values()]
     with mem.journal as fold:
         state = fold.state
-        peers, labels = state.peers, {peer: fold.labelled[peer] for peer in state.peers}
+        peers, matrix = state.peers, state.G.tolist()
         chosen = list(peers) if agreeing is None else agreeing
         for peer in chosen:
             if peer not in peers:
                 raise InputError(f"peer is {peer!r:.80}; expected one of {list(peers)}")
-        enough = min(labels[peer] for peer in chosen) >= LEAST
+        given = np.array([[peer in each for each in labels] for peer in peers], dtype=int)
+        together = given @ given.T
+        places = [peers.index(peer) for peer in chosen]
+        enough = together[np.ix_(places, places)].min() >= LEAST
         votes = votes_together(state, state.moment(mem.clock()), chosen) if enough else None
-        matrix = state.G.tolist()
-    return {"peers": peers, "matrix": matrix, "labels": labels, "votes": votes, "errors": _errors(mem, peers)}
+    errors = _errors(events, peers)
+    return {"peers": peers, "matrix": matrix, "together": together.tolist(), "votes": votes, "errors": errors}
 
 
-def _errors(mem: SigmaMem, peers: tuple[str, ...]) -> dict[str, Any]:
-    """The pool as `sigma-mem pool` reports it, by the last events with a label of every answer."""
-    labelled = {id: event for id, event in _past(mem).events.items() if _is_labelled_whole(event)}
+def _errors(events: Mapping[str, EventState], peers: tuple[str, ...]) -> dict[str, Any]:
+    """The pool as `sigma-mem pool` reports it, by the events with a label of every answer."""
+    labelled = {id: event for id, event in events.items() if _is_labelled_whole(event)}
     if not labelled:
         nothing = [[None] * len(peers)] * len(peers)
         return {"events": 0, "peers": [], "correlation": nothing, "deceiving": []}

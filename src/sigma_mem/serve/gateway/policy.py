@@ -1,6 +1,7 @@
 """What happens with a request: a route, a vote, peers asked in turn, or the peer that it names."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from sigma_mem.errors import InputError, SigmaMemError, StoreError, UnknownDecisionError, UnrecordedError
 from sigma_mem.events import Decision
+from sigma_mem.judges import EndpointJudge
 from sigma_mem.ledger.lines import Body as LineBody
 from sigma_mem.ledger.lines import Line
 from sigma_mem.serve.calls import Context
@@ -26,7 +28,6 @@ from sigma_mem.serve.gateway.upstream import Calls, EventStream, Pool, Sent, Ups
 from sigma_mem.serve.memories import ServedMemory, Unrecorded
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import NewRef
-from sigma_mem.session.judgement import Judge
 
 # ---- one request
 
@@ -123,7 +124,8 @@ class Turn:
         """
         self._metrics.decided(decision.read)
         unrecorded = await self._record(decision, peer)
-        self.on_settled(self.id, peer, self.calls.seen_tokens.get(peer))
+        used = self.calls.usages.get(peer)
+        self.on_settled(self.id, peer, None if used is None else used.input + used.output)
         confidence = decision.confidence if peer == decision.peer else decision.probs[peer]
         self._metrics.confidence.observe(confidence)
         failures = self.calls.failures
@@ -132,7 +134,7 @@ class Turn:
             "peer": peer,
             "confidence": round(confidence, 6),
             "attempts": self.calls.attempts,
-            "cost": self.calls.cost,
+            "cost": self.calls.cost + _of_judges(decision),
             "failed": {name: error.reason for name, error in failures.items()} if failures else {},
             "left_out": self.calls.left_out,
             "held": self.held if peer == decision.peer else "",
@@ -169,9 +171,10 @@ class Turn:
     async def reply(self, decision: Decision, peer: str, answer: Body) -> Whole:
         """The peer's answer under our id, once the decision is on disk."""
         summary = await self.settle(decision, peer)
-        if len(self.calls.usages) > 1:  # what all that answered used together
-            answer = answer | {"usage": p.summed_usage(self.calls.usages)}
-        stamped = self.request.protocol.stamped(answer, p.Stamp(self.id, peer, summary, self.kept))
+        protocol, usages = self.request.protocol, self.calls.usages
+        if len(usages) > 1:  # what all that answered used together
+            answer = answer | {"usage": protocol.written_usage(sum(usages.values(), p.Usage()))}
+        stamped = protocol.stamped(answer, p.Stamp(self.id, peer, summary, self.kept))
         return stamped, p.headers_of(summary)
 
 
@@ -569,7 +572,7 @@ async def _routed_stream(turn: Turn, decision: Decision, stream: EventStream) ->
 # ---- several peers
 
 
-async def _by_vote(turn: Turn, judges: Sequence[Judge] = ()) -> Whole:
+async def _by_vote(turn: Turn, judges: Sequence[EndpointJudge] = ()) -> Whole:
     """Ask every candidate at once, vote among those that answered, and reply with the winner's answer.
 
     Judges are asked if their word may change the vote. If no answer can be read, the vote abstains; the reply
@@ -585,9 +588,13 @@ async def _by_vote(turn: Turn, judges: Sequence[Judge] = ()) -> Whole:
     return await _voted(turn, completions, judges)
 
 
-async def _voted(turn: Turn, completions: Mapping[str, Body], judges: Sequence[Judge] = ()) -> Whole:
+async def _voted(turn: Turn, completions: Mapping[str, Body], judges: Sequence[EndpointJudge] = ()) -> Whole:
     """Vote among whole answers, and reply with the winner's."""
     answers = {peer: turn.request.protocol.answer(completion) for peer, completion in completions.items()}
+    most = turn.request.options.max_cost
+    if most is not None:
+        left = most - turn.calls.cost
+        judges = [judge for judge in judges if judge.price * len(answers) <= left]
     asked = {"judges": judges} if judges else {}
     decision = await turn.decide(SigmaMem.vote, slow=True, answers=answers, **asked)
     peer = decision.peer or best_first(list(completions), decision.probs)[0]
@@ -662,6 +669,11 @@ async def _asked(turn: Turn, explore: bool, completions: dict[str, Body]) -> Who
 
 
 # ---- costs
+
+
+def _of_judges(decision: Decision) -> float:
+    """What was paid for verdicts."""
+    return math.fsum(judge.get("cost", 0.0) for judge in decision.details.get("judges", {}).values())
 
 
 def expected_costs(mem: SigmaMem, question: str) -> dict[str, float]:

@@ -1,9 +1,10 @@
-"""The paper's tables of mechanisms: under attack, in larger pools, by domain, and learned elsewhere.
+"""The paper's tables of mechanisms: under attack, and by domain.
 
-tab:CF_results and tab:CF_Mresults, tab:scaling_results, tab:coordination_roles, tab:generalization_results.
+tab:CF_results, tab:CF_Mresults and, with other peers, tab:scaling_results; tab:coordination_roles and
+tab:generalization_results.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,6 @@ from sigma_lab.bench.table import (
     selection_counts,
     standing,
 )
-from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
@@ -91,43 +91,6 @@ def counterfactual_table(
     )
 
 
-def peer_table(
-    stream: Stream,
-    phis: FloatArray,
-    sizes: Sequence[int] | None = None,
-    ratios: Sequence[float] = RATIOS,
-    setup: Setup = DEFAULT,
-    center: BenchCenter | None = None,
-) -> Table:
-    """Play pools of the first 3, 4, … peers: a larger pool adds peers to the smaller one.
-
-    Nothing is fitted to a pool: φ, γ and the prior are the same for all. The attack is made again
-    for every pool, since the strong peer of a domain may be one that was added.
-    """
-    n = len(stream.peers)
-    chosen = list(sizes) if sizes is not None else list(range(min(3, n), n + 1))
-    if not chosen or any(not 2 <= size <= n for size in chosen):
-        raise InputError(f"pool sizes are {chosen}; expected numbers from 2 to {n}, the peers of the stream")
-    columns: dict[str, Rows] = {}
-    pools = {}
-    for size in chosen:
-        pool = stream.select(peers=stream.peers[:size])
-        kept = {event.id for event in pool}  # an event that none of these peers answered is not in the pool
-        warm = None if setup.warm is None else (setup.warm[0].select(peers=pool.peers), setup.warm[1])
-        if warm is not None and len(warm[0]) < len(warm[1]):
-            raise InputError(
-                f"some events of the warm-up have no answer of the first {size} peers; leave it out"
-            )
-        of_size = replace(setup.part(f"{size} peers"), warm=warm)
-        of_pool = phis[[event.id in kept for event in stream]]
-        found = attacked_rows(pool, of_pool, ratios, of_size, center)
-        values = {f"{ratio:g}": row_values(rows, setup.seed) for ratio, rows in found.items()}
-        pools[str(size)] = {"peers": list(pool.peers), "ratios": values}
-        columns |= {f"{size} peers CF@{100 * ratio:g}": rows for ratio, rows in found.items()}
-    judged = None if center is None else center.judged(stream.select(peers=stream.peers[: chosen[0]]))
-    return league_table("More peers", stream, columns, {"pools": pools}, judged=judged)
-
-
 def mechanism_table(
     stream: Stream, phis: FloatArray, setup: Setup = DEFAULT, center: BenchCenter | None = None
 ) -> Table:
@@ -158,37 +121,3 @@ def mechanism_table(
 
 def _by_domain(row: TableRow, domains: "np.ndarray[tuple[int], np.dtype[np.str_]]") -> dict[str, float]:
     return {str(name): float(row.correct[domains == name].mean()) for name in np.unique(domains)}
-
-
-def transfer_table(
-    learn: Stream,
-    test: Stream,
-    phis: Mapping[str, tuple[FloatArray, FloatArray]],
-    setup: Setup = DEFAULT,
-    center: BenchCenter | None = None,
-) -> Table:
-    """Play the test stream cold, and (with the same peers) behind the one that was learned from.
-
-    What can be carried over is φ, which knows no peer, and the memory itself if peers are the same.
-    ``phis`` has φ of the learning stream and of the test stream by the encoder's name; a center's rows use
-    the φ of its own steering, so they are the same for every φ.
-    """
-    starts: dict[str, Stream | None] = {"empty memory": None}
-    if learn.peers == test.peers:
-        starts[f"memory of {learn.name}"] = learn
-    carried: dict[str, Rows] = {}
-    for start, warm in starts.items():
-        judged = {} if center is None else center.judge(test, warm=warm)
-        for name, (before, after) in phis.items():
-            rows: Rows = league(test, after, replace(setup, warm=None if warm is None else (warm, before)))
-            carried[f"{name}, {start}"] = (
-                rows if center is None else merged(rows, judged, center.places(test))
-            )
-    values = {what: row_values(rows) for what, rows in carried.items()}
-    return league_table(
-        f"Learned from {learn.name}",
-        test,
-        carried,
-        {"learn": learn.name, "carried": values},
-        judged=None if center is None else center.judged(test),
-    )

@@ -6,13 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from sigma_lab.bench.aggregation import AGGREGATIONS, aggregated
 from sigma_lab.bench.center import NO_SIGMA, BenchCenter, merged
-from sigma_lab.bench.league import DEFAULT, MAJORITY, ORACLES, Setup, in_processes, league, rows_of
-from sigma_lab.bench.row import Interval, TableRow, has_answers, intervals
+from sigma_lab.bench.league import DEFAULT, MAJORITY, ORACLES, Setup, in_processes, league
+from sigma_lab.bench.row import Interval, TableRow, intervals
 from sigma_lab.bench.table import Table, about, about_center, difference_text, difference_values, rounded
 from sigma_lab.reveal import Share, shown_events
-from sigma_mem.decide.vote import group_answers
 from sigma_mem.events import FloatArray
 from sigma_mem.streams import Stream
 
@@ -47,12 +45,9 @@ def feedback_table(
         "seeds": list(seeds),
         "shares": {f"{share:g}": _values(found) for share, found in accuracy.items()},
         "comparisons": {f"{share:g}": compared_values(rows, share) for share in rows},
-        "offline_in_hindsight": [name for name in AGGREGATIONS if name in first],
     }
     remarks = ["Paired 95 % intervals, masks pooled; a majority's ties are counted in expectation:"]
     remarks += [f"- {100 * share:g}% labelled: {'; '.join(_standings(rows, share))}." for share in rows]
-    if AGGREGATIONS.keys() <= first.keys():
-        remarks += ["", f"{' and '.join(AGGREGATIONS)} see no label but all answers at once: in hindsight."]
     return Table(
         title=f"Feedback availability: {stream.name}",
         values={**about(stream, judged), **results, **of_center},
@@ -72,8 +67,6 @@ def masked_rows(
 ) -> dict[float, dict[str, list[TableRow]]]:
     """Rows of every mechanism at every share of labelled events, one per mask."""
     places = range(len(stream)) if center is None else center.places(stream)
-    groups = np.array([group_answers(canons) for canons in stream.canons()])
-    offline = rows_of(stream, aggregated(groups), setup.reads) if has_answers(stream) else {}
     before = None if setup.warm is None else setup.warm[0]
     masks = {(share, seed): Share(share, seed) for share, seed in product(shares, seeds)}
     shown = {mask: shown_events(stream, reveal) for mask, reveal in masks.items()}
@@ -81,7 +74,7 @@ def masked_rows(
 
     def played(mask: tuple[float, int]) -> dict[str, TableRow]:
         rows = league(stream, phis, setup.part(f"{100 * mask[0]:g}% of labels"), masks[mask])
-        return {name: row for name, row in rows.items() if name not in ORACLES} | offline
+        return {name: row for name, row in rows.items() if name not in ORACLES}
 
     found = dict(zip(once, in_processes(played, list(once.values()), setup.processes), strict=True))
     if center is not None:

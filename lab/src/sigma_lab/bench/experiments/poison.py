@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sigma_lab.bench.league import DEFAULT, Setup, rows_of
-from sigma_lab.bench.play import Choices, MemoryPlayer, play
+from sigma_lab.bench.play import MemoryPlayer, play
 from sigma_lab.bench.row import Present, intervals
 from sigma_lab.bench.table import Table, about, difference_values
 from sigma_lab.bench.updates import strongest
@@ -82,18 +82,17 @@ def echo(of: Reveal, *, first: bool = False) -> Beside:
 
 @dataclass(frozen=True, slots=True)
 class Poisoning:
-    """Which source labels what: honest labels are ``HONEST``'s, lies come under the names of ``liars``."""
+    """Which source labels what: honest labels are ``HONEST``'s."""
 
     note: str
     reveal: Callable[[str, int, str], Reveal]  # of the worst peer, a seed, and the name of a single liar
-    liars: tuple[str, ...] = (LIAR,)
     fakes: int = 0  # invented events per real one
     only_source: bool = False  # whether, unless the honest source is named, lies are told in its name
 
 
 _HONEST = Everything(HONEST)
 _ATTACKS = {
-    CLEAN: Poisoning("honest labels for every event", lambda worst, seed, liar: _HONEST, ()),
+    CLEAN: Poisoning("honest labels for every event", lambda worst, seed, liar: _HONEST),
     "lies-20": Poisoning(
         "20 % of the events are labelled by a liar instead; if none is named, by the only source",
         lambda worst, seed, liar: Dishonest(0.2, liar, worst, seed, _HONEST),
@@ -118,7 +117,6 @@ _ATTACKS = {
     "sybils": Poisoning(
         f"{len(SYBILS)} liars label every event as well as the honest source",
         lambda worst, seed, liar: colluders(worst, SYBILS, _HONEST, seed),
-        SYBILS,
     ),
     "fake-events": Poisoning(
         f"a liar invents {FAKES} events per real one, at φ of questions of the stream, and labels them",
@@ -137,54 +135,32 @@ WAYS = {
 
 
 def poison_table(
-    stream: Stream,
-    phis: FloatArray,
-    attacks: Sequence[str] | None = None,
-    setup: Setup = DEFAULT,
-    *,
-    revoke: bool = False,
+    stream: Stream, phis: FloatArray, attacks: Sequence[str] | None = None, setup: Setup = DEFAULT
 ) -> Table:
-    """Play the stream under every selected attack (all by default), for every way to treat sources.
-
-    ``revoke`` also revokes the liars at the end, and compares with a memory in which they never spoke.
-    """
+    """Play the stream under every selected attack (all by default), for every way to treat sources."""
     unknown = [name for name in attacks or () if name not in _ATTACKS]
     if unknown:
         raise InputError(f"no attack {unknown[0]!r}; expected among {', '.join(ATTACKS)}")
     names = ATTACKS if attacks is None else (CLEAN, *(name for name in attacks if name != CLEAN))
     play_ = _Poisoned(stream, phis, setup, strongest(stream)[-1])
-    ways: dict[str, dict[str, dict[str, Any]]] = {}
-    left: dict[str, dict[str, float]] = {}
-    silent: dict[str, dict[str, dict[str, float]]] = {}
-    for way in WAYS:
-        correct: dict[str, Correct] = {}
-        for name in names:
-            memory, choices = play_.attacked(way, name)
-            correct[name] = play_.correct(choices)
-            liars = play_.liars(way, name) if revoke else ()
-            if liars:
-                clean, choices = play_.attacked(way, name, silent=liars)
-                left.setdefault(way, {})[name] = play_.left_of_lies(memory, clean, liars)
-                silent.setdefault(way, {})[name] = _differences(play_.correct(choices), correct[CLEAN])
-        ways[way] = _costs(correct)
+    ways = {way: _costs({name: play_.correct(way, name) for name in names}) for way in WAYS}
     rows = list(ways[_NAMED][CLEAN])
     return Table(
         title=f"Lying sources: {stream.name}",
-        values={
-            **about(stream),
-            "favoured": play_.worst,
-            "sources": ways,
-            **({"revoked": left, "silent": silent} if left else {}),
-        },
-        header=["sources", "attack", *(x for row in rows for x in (row, "− clean (95 % interval)")),
-                *(["revoked"] if left else [])],
+        values={**about(stream), "favoured": play_.worst, "sources": ways},
+        header=["sources", "attack", *(x for row in rows for x in (row, "− clean (95 % interval)"))],
         rows=[
-            [way, attack, *_cells(attack, found), *(_left(left[way], attack) if left else [])]
+            [way, attack, *_cells(attack, found)]
             for way, attacked in ways.items()
             for attack, found in attacked.items()
         ],
-        remarks=_remarks(play_.worst, names, silent),
-    )  # fmt: skip
+        remarks=[
+            f"Liars favour {play_.worst}, the worst peer.",
+            "",
+            *(f"- {way}: {note}." for way, note in WAYS.items()),
+            *(f"- {name}: {_ATTACKS[name].note}." for name in names),
+        ],
+    )
 
 
 def _costs(correct: Mapping[str, Correct]) -> dict[str, dict[str, Any]]:
@@ -199,11 +175,6 @@ def _costs(correct: Mapping[str, Correct]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _differences(found: Correct, clean: Correct) -> dict[str, float]:
-    """What an attack costs without its lies: honest labels that are missing, and decay."""
-    return {row: round(float((found[row] - clean[row]).mean()), 6) for row in clean}
-
-
 def _cells(attack: str, found: Mapping[str, Mapping[str, Any]]) -> list[str]:
     cells = []
     for of_row in found.values():
@@ -211,29 +182,6 @@ def _cells(attack: str, found: Mapping[str, Mapping[str, Any]]) -> list[str]:
         cost = "" if attack == CLEAN else f"{100 * of_row['cost']:+.2f} ({low:+.2f} … {high:+.2f})"
         cells += [f"{of_row['accuracy']:.2%}", cost]
     return cells
-
-
-def _left(left: Mapping[str, float], attack: str) -> list[str]:
-    return [f"{left[attack]:.1e}" if attack in left else ""]
-
-
-def _remarks(
-    worst: str, attacks: Sequence[str], silent: Mapping[str, Mapping[str, Mapping[str, float]]]
-) -> list[str]:
-    """What the ways and the attacks are, and what silent liars would have cost."""
-    said = [f"Liars favour {worst}, the worst peer.", ""]
-    said += [f"- {way}: {note}." for way, note in WAYS.items()]
-    said += [f"- {name}: {_ATTACKS[name].note}." for name in attacks]
-    if silent:
-        said.append(
-            "- revoked: largest difference in M, N and G, once the liars are revoked, to a memory "
-            "in which they never spoke."
-        )
-    for way, of_attacks in silent.items():
-        for name, costs in of_attacks.items():
-            cost = ", ".join(f"{row} {100 * points:+.2f}" for row, points in costs.items())
-            said.append(f"- {way}, {name}, with silent liars: {cost}.")
-    return said
 
 
 class FloodedPlayer(MemoryPlayer):
@@ -250,9 +198,7 @@ class FloodedPlayer(MemoryPlayer):
     def decide(self, event: Event, phi: FloatArray, present: Present) -> Mapping[str, int]:
         """`SigmaMem.decide`, after the invented events."""
         for invented in islice(self._invented, FAKES):
-            decision = self.memory.route(phi=invented)
-            if LIAR not in self.silenced:
-                self.memory.feedback(decision.id, self._said, source=LIAR)
+            self.memory.feedback(self.memory.route(phi=invented).id, self._said, source=LIAR)
         return super().decide(event, phi, present)
 
 
@@ -263,13 +209,8 @@ class _Poisoned:
     setup: Setup
     worst: str
 
-    def liars(self, way: str, name: str) -> tuple[str, ...]:
-        """Names under which there are lies and nothing else."""
-        attack = _ATTACKS[name]
-        return () if way != _NAMED and attack.only_source else attack.liars
-
-    def attacked(self, way: str, name: str, silent: Iterable[str] = ()) -> tuple[SigmaMem, Choices]:
-        """The memory after the stream, and what it chose; sources that are ``silent`` give no labels."""
+    def correct(self, way: str, name: str) -> Correct:
+        """How right the mechanisms that are shown were under an attack."""
         attack, stream, setup = _ATTACKS[name], self.stream, self.setup
         liar = HONEST if way != _NAMED and attack.only_source else LIAR
         settings = replace(setup.settings, trusted=(HONEST,) if way == _NAMED else ())
@@ -278,18 +219,7 @@ class _Poisoned:
         if attack.fakes:
             drawn = np.random.default_rng(setup.seed).integers(len(stream), size=attack.fakes * len(stream))
             player = FloodedPlayer(memory, setup, self.phis[drawn], lies(stream.peers, self.worst))
-        player.silenced.update(silent)
         reveal = attack.reveal(self.worst, setup.seed, liar)
-        return memory, play(stream, self.phis, player, reveal, partial(setup.progress, f"{way}: {name}"))
-
-    def correct(self, choices: Choices) -> Correct:
-        """How right the mechanisms were that are shown."""
-        rows = rows_of(self.stream, choices, self.setup.reads)
-        return {name: rows[name].correct for name in ROWS if name in rows}
-
-    def left_of_lies(self, memory: SigmaMem, clean: SigmaMem, liars: Iterable[str]) -> float:
-        """Revoke the liars; the largest difference in M, N and G to a memory in which they never spoke."""
-        for liar in liars:
-            memory.revoke(liar)
-        parts = [[state.M, state.N, state.G] for state in (memory.state, clean.state)]
-        return max(float(np.abs(a - b).max()) for a, b in zip(*parts, strict=True))
+        choices = play(stream, self.phis, player, reveal, partial(setup.progress, f"{way}: {name}"))
+        rows = rows_of(stream, choices, setup.reads)
+        return {row: rows[row].correct for row in ROWS if row in rows}

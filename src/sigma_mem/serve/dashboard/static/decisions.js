@@ -65,7 +65,7 @@ export const decision = {
       el("dl", { class: "facts", id: "facts" },
         fact("Chosen", d.peer ?? "nobody: it abstained"), fact("Answered by", d.served), fact("Answer", d.answers[served] ?? d.answer),
         fact("Label", served ? verdict(d.labels[served]) : null), fact("Confidence", percent(d.confidence)),
-        fact("Read", d.read), fact("Drawn with probability", percent(d.propensity)),
+        fact("Read", d.read), fact("Drawn with probability", d.propensity < 1 ? percent(d.propensity) : null),
         fact("Topics", d.topics.join(", ")), fact("Cost", known(d.cost) ? money(d.cost) : null),
         fact("Time", when(d.time)), fact("Ref", d.ref), fact("Id", d.id)),
       el("h2", {}, "Peers"),

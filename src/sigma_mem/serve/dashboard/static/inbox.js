@@ -104,7 +104,7 @@ export function labelForm(d, i, moves, api, again, say) {
 function moved(peers, moves = {}) {
   const known_ = peers.filter((peer) => known(moves[peer]));
   if (!known_.length) return null;
-  return el("p", { class: "note" }, "A label moves ", known_.map((peer) => `${peer} by about ${number(100 * moves[peer])}`).join(", "), " points");
+  return el("p", { class: "note" }, "A label moves ", known_.map((peer) => `${peer} by ${moves[peer] < 0.001 ? "less than 0.1" : `about ${number(100 * moves[peer])}`}`).join(", "), " points");
 }
 
 function keyPressed(event, form, answers) {

@@ -135,7 +135,8 @@ export const range = (pair) => `${(100 * pair[0]).toFixed(0)}–${(100 * pair[1]
 export const number = (value, digits = 1) => (known(value) ? value.toFixed(digits) : "–");
 export const count = (value) => (known(value) ? value.toLocaleString("en") : "–");
 export const signed = (value, digits = 4) => (known(value) ? (value < 0 ? "−" : "+") + Math.abs(value).toFixed(digits) : "–");
-export const money = (value) => (known(value) ? `${Number(value.toPrecision(4))}${currency ? ` ${currency}` : ""}` : "–");
+export const amount = (value) => String(Number(value.toPrecision(4)));
+export const money = (value) => (known(value) ? `${amount(value)}${currency ? ` ${currency}` : ""}` : "–");
 export const seconds = (value) => (!known(value) ? "–" : value < 1 ? `${Number((1000 * value).toPrecision(3))} ms` : `${Number(value.toPrecision(3))} s`);
 // A moment: today's without the date.
 export function when(time) {

@@ -36,9 +36,10 @@ function warnings(memory, service, api) {
   for (const change of memory?.changes.filter((each) => each.kind === "drift") ?? []) {
     const worse = change.now < change.was;
     const after = change.after;
+    const share = (tally, tasks) => `${count(tally.events)} of ${plural(tasks, "task")}`;
     cards.push([`${change.about} became ${worse ? "worse" : "better"}: ${percent(change.was)} → ${percent(change.now)}`,
-      `Since ${when(change.time)}, over ${plural(change.labels, "label")}; ${percent(change.confidence)} sure. Since then it served ${plural(after.events, "answer")}`
-      + ` (${after.right} right, ${after.wrong} wrong), and calls to it cost ${money(after.cost)}.`,
+      `Since ${when(change.time)}, over ${plural(change.labels, "label")}; ${percent(change.confidence)} sure. It served ${share(change.before, change.tasks_before)} before and `
+      + `${share(after, change.tasks_after)} since then (${after.right} right, ${after.wrong} wrong). Calls to it cost ${money(after.cost)} since then.`,
       el("a", { href: api.link("decision", change.since) }, "The first decision after the change"), worse ? "warning" : "good"]);
   }
   for (const alarm of service?.alarms.filter((each) => each.ended === null && each.kind !== "drift" && each.kind !== "store") ?? []) {
@@ -115,7 +116,7 @@ const unanswered = (calls) => Object.entries(REASONS).filter(([name]) => calls[n
 
 function changed(memory, service) {
   const ended = service?.alarms.filter((each) => each.kind !== "drift")
-    .flatMap((each) => [{ ...each, kind: "alarm" }, ...(each.ended ? [{ time: each.ended, kind: "alarm", text: `ended: ${each.text}` }] : [])]) ?? [];
+    .flatMap((each) => [{ ...each, kind: "alarm" }, ...(each.ended ? [{ time: each.ended, kind: "alarm over", text: each.text }] : [])]) ?? [];
   const all = [...memory.changes, ...ended].sort((a, b) => b.time - a.time).slice(0, 30);
   return [el("h2", {}, "What changed"),
     all.length ? table("Changes, newest first", [["Time"], ["Kind", "nowrap"], ["What", "words"]], all.map((each) => [when(each.time), each.kind, each.text]), { id: "changes-table" })

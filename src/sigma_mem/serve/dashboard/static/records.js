@@ -2,6 +2,7 @@
 
 import { LEAST, asked, bar, choices, costChart, count, el, empty, filters, heading, known, money, number, percent, plural, range, rateChart, seconds, signed, table, tinted, under, when } from "./lib.js";
 
+const WHOLE = 20; // tasks with a label of every answer, below which nothing is said of who errs with whom
 const noLabels = (api) => empty("No label yet, so nothing is known about any peer. ",
   api.mayWrite ? [el("a", { href: api.link("inbox") }, "Label some decisions"), ", or send feedback from your tests and graders."]
     : "Labels come from the inbox of somebody who may write, or as feedback from tests and graders.");
@@ -88,56 +89,56 @@ function topicCell({ prob, interval }, labels) {
 export const relation = {
   title: "Relation",
   load: (api) => api.get("relation"),
-  render({ peers, matrix, labels, votes, errors }, api) {
-    const enough = (i) => labels[peers[i]] >= LEAST;
-    const most = Math.max(0, ...matrix.flatMap((row, i) => row.filter((_, j) => i !== j && enough(i) && enough(j)).map(Math.abs)));
+  render({ peers, matrix, together, votes, errors }, api) {
+    const pair = (i, j) => (together[i][j] >= LEAST ? matrix[i][j] : null);
+    const most = Math.max(0, ...matrix.flatMap((row, i) => row.map((_, j) => (i === j ? 0 : Math.abs(pair(i, j) ?? 0)))));
     const cells = (value, text, share) => peers.map((peer, i) => [peer, ...peers.map((_, j) => {
       if (i === j) return el("td", { class: "num nothing" }, "");
       return tinted(el("td", { class: "num" }, known(value(i, j)) ? text(value(i, j)) : "–"), known(value(i, j)) ? share(value(i, j)) : null);
     })]);
     const columns = [["Peer"], ...peers.map((peer) => [peer, "num"])];
-    const together = (i, j) => (enough(i) && enough(j) ? matrix[i][j] : null);
-    const pairs = errors.deceiving.map((pair) => [pair.peers.join(" and "), percent(pair.together), percent(pair.expected), known(pair.correlation) ? signed(pair.correlation, 2) : "–"]);
+    const pairs = errors.deceiving.map((each) => [each.peers.join(" and "), percent(each.together), percent(each.expected), known(each.correlation) ? signed(each.correlation, 2) : "–"]);
     return [
       heading("Relation", "Who is right and wrong together. Peers that err together count as fewer votes."),
-      Object.values(labels).some((n) => n >= LEAST) ? null : noLabels(api),
-      errors.peers.length ? worth(errors) : null,
+      together.some((row, i) => row[i]) ? null : noLabels(api),
+      errors.events >= WHOLE ? worth(errors) : null,
       el("h2", {}, "Who errs with whom"),
-      errors.events ? [
+      errors.events >= WHOLE ? [
         el("p", { class: "note" }, `Correlation of being wrong over the last ${plural(errors.events, "task")} with a label of every answer: + together, − apart, 0 independently. `
-          + "Grey: fewer than 20 of them in common, or a peer that is always right or always wrong."),
+          + `Grey: fewer than ${WHOLE} of them in common, or a peer that is always right or always wrong.`),
         table("Correlation of being wrong, by pair", columns, cells((i, j) => errors.correlation[i][j], (x) => signed(x, 2), (x) => 0.5 - 0.5 * x), { id: "errors-table", class: "heat" }),
-      ] : empty("This needs tasks that several peers answered, with a label of every answer: from votes, or from tests that grade all of them."),
+      ] : empty(`This needs ${WHOLE} tasks that several peers answered, with a label of every answer: from votes, or from tests that grade all of them. There are ${errors.events} so far.`),
       pairs.length ? table("Pairs that give the same wrong answer more often than chance", [["Pair"], ["Same wrong answer", "num"], ["By chance", "num"], ["Correlation", "num"]], pairs, { id: "pairs-table" }) : null,
       el("h2", {}, "What an agreement is worth"),
-      agreement(peers, votes, labels, api),
+      agreement(peers, votes, together, api),
       el("h2", {}, "The memory's own relation (G)"),
-      el("p", { class: "note" }, `Learned as labels come, relative to the rest of the pool; recent labels count more. Grey: fewer than ${LEAST} labels.`),
-      table("G by pair of peers", columns, cells(together, (x) => signed(x, 3), (x) => (most ? 0.5 - (0.5 * x) / most : 0.5)), { id: "relation-table", class: "heat" }),
+      el("p", { class: "note" }, `Learned as labels come, relative to the rest of the pool; recent labels count more. Grey: fewer than ${LEAST} recent tasks with a label of both.`),
+      table("G by pair of peers", columns, cells(pair, (x) => signed(x, 3), (x) => (most ? 0.5 - (0.5 * x) / most : 0.5)), { id: "relation-table", class: "heat" }),
     ];
   },
 };
 
 function worth(errors) {
+  const enough = (line) => line.labels >= WHOLE;
   const rows = [...errors.peers].sort((a, b) => b.accuracy - a.accuracy).map((line) => [
     line.peer, count(line.labels), percent(line.accuracy), range([line.low, line.high]),
-    `${signed(100 * line.adds, 1)} ± ${number(100 * line.adds_error, 1)}`,
+    enough(line) ? `${signed(100 * line.adds, 1)} ± ${number(100 * line.adds_error, 1)}` : "–",
   ]);
-  const idle = errors.peers.filter((line) => line.adds_nothing).map((line) => line.peer);
+  const idle = errors.peers.filter((line) => line.adds_nothing && enough(line)).map((line) => line.peer);
   return el("section", {},
     el("h2", {}, "What each peer is worth"),
     el("p", { class: "note" }, `Over the last ${plural(errors.events, "task")} with a label of every answer: a majority is right in ${percent(errors.majority)}, the best peer in ${percent(errors.best)}, `
-      + `a vote that knows who errs with whom in ${percent(errors.joint)}. ${plural(errors.peers.length, "peer")} are worth ${number(errors.effective_votes, 1)} independent votes. Adds: points of that vote that the peer is needed for.`
-      + `${idle.length ? ` Nothing is added by: ${idle.join(", ")}.` : ""}`),
+      + `a vote that knows who errs with whom in ${percent(errors.joint)}. Adds: points of that vote that the peer is needed for.${idle.length ? ` Nothing is added by: ${idle.join(", ")}.` : ""}`),
     table("Share right and what each adds", [["Peer"], ["Labels", "num"], ["Right", "num"], ["95 %", "num"], ["Adds", "num"]], rows, { id: "worth-table" }));
 }
 
-function agreement(peers, votes, labels, api) {
+function agreement(peers, votes, together, api) {
   const result = el("output", { id: "votes" });
   const say = (chosen, worth) => {
-    const fewest = chosen.reduce((a, b) => (labels[b] < labels[a] ? b : a));
+    const places = chosen.map((peer) => peers.indexOf(peer));
+    const [i, j] = places.flatMap((a) => places.filter((b) => b >= a).map((b) => [a, b])).reduce((a, b) => (together[b[0]][b[1]] < together[a[0]][a[1]] ? b : a));
     result.textContent = known(worth) ? `${plural(chosen.length, "peer")} that agree${chosen.length === 1 ? "s" : ""} ${chosen.length === 1 ? "is" : "are"} worth ${number(worth, 2)} independent votes.`
-      : `Not known yet: ${fewest} has ${plural(labels[fewest], "label")}, and ${LEAST} are needed.`;
+      : `Not known yet: ${i === j ? `${peers[i]} has` : `${peers[i]} and ${peers[j]} both have`} a label in ${plural(together[i][j], "recent task")}, and ${LEAST} are needed.`;
   };
   const form = el("form", { id: "agreement" },
     el("fieldset", {}, el("legend", {}, "If these peers gave one answer"),
@@ -155,19 +156,21 @@ function agreement(peers, votes, labels, api) {
 }
 
 const TOKENS = 250; // of a question, where a price is by token
+const HOURS = 720;
 
 export const cost = {
   title: "Cost",
   async load(api) {
-    const [now, spent] = await Promise.all([api.post("trust", {}), api.get("spent")]);
-    return { overall: now.peers, spent };
+    const [now, spent, { memory }] = await Promise.all([api.post("trust", {}), api.get("spent"), api.get("overview", { hours: HOURS })]);
+    return { overall: now.peers, spent, called: memory?.peers ?? {} };
   },
-  render({ overall, spent }) {
+  render({ overall, spent, called }) {
     const { prices } = spent;
+    const perCall = (peer) => (called[peer]?.paid ? called[peer].cost / called[peer].paid : listed(prices[peer]));
     const priced = Object.keys(overall).filter((peer) => prices[peer]);
-    const spots = priced.filter((peer) => overall[peer].labels).map((peer) => ({ peer, cost: perCall(prices[peer]), ...overall[peer] }));
+    const spots = priced.filter((peer) => overall[peer].labels).map((peer) => ({ peer, cost: perCall(peer), ...overall[peer] }));
     const rows = Object.keys(overall).map((peer) => {
-      const price = prices[peer] ? perCall(prices[peer]) : null;
+      const price = prices[peer] ? perCall(peer) : null;
       const { prob, interval, labels } = overall[peer];
       return [peer, money(price), money(price === null || !labels ? null : price / Math.max(prob, 1e-9)), labels ? percent(prob) : "–", labels ? range(interval) : "–",
         seconds(prices[peer]?.latency), money(spent.by_peer[peer] ?? 0)];
@@ -178,7 +181,7 @@ export const cost = {
       heading("Cost", `What peers cost, and how often they are right. Spent so far: ${money(spent.total)}.`),
       spots.length ? costChart(spots) : priced.length ? empty("No label yet: what a right answer costs is known once somebody says which answers were right.")
         : empty("No peer has a price yet. Set input_price and output_price of an upstream in sigma-mem.toml, or call set_price(peer, per_call=…)."),
-      table(`Cost and accuracy; a call has a question of ${TOKENS} tokens`, [["Peer"], ["Cost of a call", "num"],
+      table(`Cost and accuracy. A call: the mean of the last 30 days; of a peer that was not called, what a question of ${TOKENS} tokens would cost`, [["Peer"], ["Cost of a call", "num"],
         ["Cost of a right answer", "num"], ["Right with probability", "num"], ["95 % interval", "num"], ["Latency", "num"],
         ["Spent", "num"]], rows, { id: "cost-table" }),
       days.length ? [el("h2", {}, "By day"), table("Spent by day (UTC)", [["Day"], ["Spent", "num"], ["By peer"]], days, { id: "days-table" })] : null,
@@ -186,7 +189,7 @@ export const cost = {
   },
 };
 
-const perCall = (price) => price.per_call + TOKENS * price.per_input_token + price.output_tokens * price.per_output_token;
+const listed = (price) => price.per_call + TOKENS * price.per_input_token + price.output_tokens * price.per_output_token;
 
 export const sources = {
   title: "Sources",

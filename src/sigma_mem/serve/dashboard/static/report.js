@@ -1,6 +1,6 @@
 // Had the memory chosen: the same numbers as `sigma-mem report`.
 
-import { bar, count, el, empty, heading, known, money, percent, range, table, under } from "./lib.js";
+import { amount, bar, count, el, empty, heading, known, money, percent, range, table, under } from "./lib.js";
 
 const HOURS = [["24", "last 24 hours"], ["168", "last 7 days"], ["720", "last 30 days"], ["8760", "last year"]];
 const SECONDS = 60; // the whole ledger is read for it, so a change waits that long
@@ -40,4 +40,4 @@ function body(compared) {
 }
 
 const right = (each, name) => (known(each[name]) ? [percent(each[name]), under(range(each[`${name}_interval`]))] : "no label");
-const cost = (each, name) => (known(each[name]) ? [money(each[name]), under(each[`${name}_interval`].map(money).join(" – "))] : "–");
+const cost = (each, name) => (known(each[name]) ? [money(each[name]), under(each[`${name}_interval`].map(amount).join("–"))] : "–");
