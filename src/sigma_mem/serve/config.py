@@ -226,7 +226,7 @@ class RequestLimits:
     rate: Amount = 0.0
     # Requests a second without a valid key, for each address; the next ones get 429.
     refused_rate: Amount = 10.0
-    # Requests at once; the next ones get 503.
+    # Requests at once; if all are taken, a key that has its share of them gets 503.
     concurrency: Count = 1_000
     # Connections at once; a new one closes the one that has waited longest for a request.
     connections: Count = 4_000
