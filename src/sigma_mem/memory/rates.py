@@ -23,8 +23,8 @@ for every peer from the decayed log-likelihood of its labels by the claims that 
 Horizons are judged by the last few hundred labels, because peers change. Estimators are judged by as many as
 M remembers: a regression that once separated a peer's bad tasks from its good ones is not forgotten while the
 peer is asked only on the good ones. A regression, sharpened or not (`regression`), has to gain something with
-every label: which of many peers is the best depends on it, and a paraphrase moves it much more than it moves a
-kernel mean.
+every label: which of many peers is the best depends on it, and a paraphrase moves it much more than it moves
+a kernel mean.
 """
 
 from __future__ import annotations
