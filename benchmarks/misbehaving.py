@@ -6,8 +6,9 @@ answer in ten. The store is away for a fifth of the time.
 
     python benchmarks/misbehaving.py --requests 2000
 
-prints what clients saw, and compares it with the ledger. It exits with 1 if a request failed, if the ledger
-is not what clients were told, or if no alarm names the broken upstream.
+prints what clients saw, and compares it with the ledger and the dashboard's overview. It exits with 1 if a
+request failed, if the ledger is not what clients were told, if no alarm names the broken upstream, or if the
+overview does not show all of it.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import threading
 import time
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -55,6 +56,7 @@ class Report:
     other_peer: int = 0
     other_labels: int = 0
     alarms: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)  # what the overview does not show
 
     @property
     def faults(self) -> list[str]:
@@ -67,6 +69,7 @@ class Report:
             "labels differ": self.other_labels,
             "feedback refused to the end": self.unlabelled,
             "no alarm names the broken upstream": "circuit breaks" not in self.alarms,
+            "not on the overview": self.unseen,
         }
         return [f"{name}: {count}" for name, count in found.items() if count]
 
@@ -106,9 +109,30 @@ def measure(
             report.labels += taken.is_success
             report.unlabelled += not taken.is_success
         report.seconds = time.monotonic() - began
+        report.unseen = _unseen(http.get("/v1/memory/default/overview").json(), requests, told)
     report.alarms = [f"{body['data']['kind']} {body['data']['about']}".strip() for body in said]
     _compare(path, report, told)
     return report
+
+
+def _unseen(page: dict[str, Any], requests: int, told: Mapping[str, tuple[str, bool | None]]) -> list[str]:
+    """What of the afternoon the overview does not have."""
+    memory, service = page["memory"], page["service"]
+    upstreams, served = service["upstreams"], Counter(peer for peer, _ in told.values())
+    labels = [right for _, right in told.values() if right is not None]
+    alarms = {(alarm["kind"], alarm["about"]) for alarm in service["alarms"]}
+    shown = {
+        "every request": service["requests"] >= requests,
+        "every decision": memory["total"]["events"] == len(told),
+        "who served": {name: each["events"] for name, each in memory["peers"].items()} == served,
+        "every label": (memory["total"]["right"], memory["total"]["wrong"])
+        == (sum(labels), len(labels) - sum(labels)),
+        "the slow upstream": upstreams["slow"]["median"] > upstreams["flaky"]["median"],
+        "the flaky upstream": upstreams["flaky"]["limited"] + upstreams["flaky"]["failed"] > 0,
+        "the broken upstream": upstreams["breaks"]["failed"] > 0 and ("circuit", "breaks") in alarms,
+        "the store": ("store", "") in alarms,
+    }
+    return [name for name, holds in shown.items() if not holds]
 
 
 def _play(

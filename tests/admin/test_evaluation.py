@@ -115,8 +115,18 @@ def test_who_served_instead_says_nothing_of_a_draw():
             other = next(peer for peer in PEERS if peer != made.peer)
             mem.served(made, other)
             mem.feedback(made, {other: True})
-        with pytest.raises(InputError, match="expected feedback first"):
+        with pytest.raises(InputError, match="expected `report` instead"):
             evaluate(mem)
+
+
+def test_what_others_served_counts_as_logged_and_nowhere_else():
+    mem, _, _, served = observed(made_up(3), 3)
+    with mem:
+        found = evaluate(mem)
+    assert found.estimates[LOGGED]["dr"].value == pytest.approx(served)
+    assert found.decisions + found.elsewhere == 200
+    assert found.elsewhere > found.decisions > 0
+    assert found.estimates["calibrated-route"]["ips"].effective == found.decisions
 
 
 def observed(

@@ -48,7 +48,7 @@ def test_without_anything_it_is_the_default(tmp_path, monkeypatch):
         ("port = 1.5", "port"),
         ("keep_text = 1", "keep_text"),
         ("allowed_hosts = [1]", "allowed_hosts.*valid string"),
-        ("allowed_hosts = 1", "allowed_hosts.*valid tuple"),
+        ("allowed_hosts = 1", "allowed_hosts.*valid array"),
         ("[memory]\ngama = 0.9", "memory.gama"),
         ("[memory]\ngamma = 1.5", "gamma is 1.5"),
         ('encoder = "mine"', "encoder"),

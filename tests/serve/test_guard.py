@@ -1,13 +1,19 @@
 """What no route should see: other hosts and origins, too much of anything; and what every response has."""
 
+import asyncio
 import json
 import time
 
+import httpx2
 import pytest
 
 from serve.conftest import bearer, served
 from serve.gateway.upstreams import wait_until
+from sigma_mem.serve import ServerConfig
 from sigma_mem.serve.config import RequestLimits
+from sigma_mem.serve.guard import Guard
+from sigma_mem.serve.keys import KeyRing, add_key
+from sigma_mem.serve.telemetry import Metrics
 
 METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH"]
 
@@ -168,11 +174,46 @@ def test_health_has_its_own_way(locked_service):
     assert locked_service.get("/readyz").status_code == 200
 
 
-def test_too_many_at_once_are_refused_but_for_health(open_service, monkeypatch):
-    monkeypatch.setattr(open_service.context.metrics, "running", 1_000)
-    refused = open_service.get("/v1/memory")
-    assert (refused.status_code, refused.json()["error"]["code"]) == (503, "overloaded")
-    assert open_service.get("/healthz").status_code == 200
+@pytest.fixture
+def crowd(tmp_path):
+    """A service with four places, whose requests wait until they may end."""
+    file = tmp_path / "keys.json"
+    keys = {name: add_key(file, name, {"*": "read"}, 0.0) for name in ("mallory", "bob")}
+    config = ServerConfig(keys=str(file), log="off", limits=RequestLimits(concurrency=4))
+
+    async def play(ask):
+        ends = asyncio.Event()
+
+        async def app(scope, receive, send):
+            await ends.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body"})
+
+        guard = Guard(app, config, KeyRing(file), Metrics())
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(guard), base_url="http://localhost"
+        ) as http:
+
+            async def call(who, path="/v1/memory"):
+                return (await http.get(path, headers=bearer(keys[who]))).status_code
+
+            await ask(lambda *of: asyncio.create_task(call(*of)), ends)
+
+    return lambda ask: asyncio.run(asyncio.wait_for(play(ask), 30))
+
+
+def test_a_key_that_takes_all_places_leaves_others_theirs_and_health_its_own(crowd):
+    async def ask(call, ends):
+        many = [call("mallory") for _ in range(10)]
+        await asyncio.sleep(0.05)
+        others = [call("bob") for _ in range(3)] + [call("mallory", "/healthz")]
+        await asyncio.sleep(0.05)
+        ends.set()
+        assert sorted([await each for each in many]) == [200] * 4 + [503] * 6
+        assert [await each for each in others] == [200, 200, 503, 200]
+        assert await call("mallory") == 200
+
+    crowd(ask)
 
 
 def test_a_path_that_does_not_exist_is_logged(caplog):

@@ -1,6 +1,7 @@
 """Namespaces of a service, and memories that come and leave over HTTP."""
 
 import asyncio
+import gzip
 import hashlib
 import json
 import tempfile
@@ -12,7 +13,9 @@ import pytest
 from serve.conftest import served
 from sigma_mem import SigmaMem
 from sigma_mem.admin import export
-from sigma_mem.serve.config import RequestLimits, ServerConfig
+from sigma_mem.admin.transfer import restore_ledger
+from sigma_mem.errors import InputError
+from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.memories import Memories
 from sigma_mem.session.advice import FIRST_CHECK
@@ -108,6 +111,33 @@ def test_long_calls_of_one_tenant_leave_threads_to_others(tmp_path):
     asyncio.run(asyncio.wait_for(crowd(), 60))
 
 
+def test_decisions_of_a_large_pool_leave_the_event_loop_to_others(tmp_path):
+    async def where(peers):
+        memories = Memories(ServerConfig(path=str(tmp_path / f"{peers}.db")))
+        served = await memories.create("default", [f"p{n}" for n in range(peers)], rank=1)
+        found = [
+            await run(lambda mem: threading.current_thread()) for run in (served.quick, served.from_state)
+        ]
+        await memories.close()
+        return {thread is threading.current_thread() for thread in found}
+
+    assert asyncio.run(where(12)) == {True}
+    assert asyncio.run(where(13)) == {False}
+
+
+@pytest.mark.parametrize(("upstreams", "kept"), [((), 0), ((Upstream("p", "http://localhost/v1"),), 15)])
+def test_lines_that_a_gateway_may_have_to_write_again_are_few_bytes(tmp_path, upstreams, kept):
+    async def route():
+        config = ServerConfig(path=str(tmp_path / "memory.db"), keep_text=True, upstreams=upstreams)
+        memories = Memories(config)
+        served = await memories.create("default", ["p", "q"], rank=1)
+        made = [await served.quick(lambda mem: mem.route(1_000_000 * "x", phi=[1.0])) for _ in range(20)]
+        await memories.close()
+        return sum(bool(served.mem.newest_lines(decision.event)) for decision in made)
+
+    assert asyncio.run(route()) == kept
+
+
 def test_two_requests_at_once_do_not_both_make_one_namespace(tmp_path):
     async def race():
         memories = Memories(ServerConfig(path=str(tmp_path / "memory.db")))
@@ -127,6 +157,15 @@ def test_one_tenant_cannot_make_a_memory_of_gigabytes(open_service):
     refused = open_service.put("/v1/memory/large", json={"peers": peers, "rank": 1024})
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "memory_too_large")
     assert open_service.get("/v1/memory/large").status_code == 404
+
+
+def test_a_pool_does_not_grow_beyond_what_one_tenant_may_have():
+    with served(limits=RequestLimits(state_bytes=3 * 32 * 16**2)) as http:
+        assert http.put("/v1/memory/a", json={"peers": ["p", "q"], "rank": 16}).is_success
+        assert http.post("/v1/memory/a/peers", json={"peer": "r"}).is_success
+        refused = http.post("/v1/memory/a/peers", json={"peer": "s"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "memory_too_large")
+        assert http.get("/v1/memory/a").json()["peers"] == ["p", "q", "r"]
 
 
 @pytest.fixture
@@ -156,6 +195,40 @@ def test_a_restore_makes_no_more_namespaces_than_the_service_allows(exported):
         sent = http.post("/v1/memory/two/restore", content=exported)
         assert (sent.status_code, sent.json()["error"]["code"]) == (409, "too_many_namespaces")
         assert http.get("/v1/memory").json()["namespaces"] == ["one"]
+
+
+def test_restores_of_one_tenant_run_one_by_one_and_hold_up_no_other_call(exported, monkeypatch):
+    began, may_end = threading.Event(), threading.Event()
+
+    def slowly(records, store, namespace):
+        began.set()
+        may_end.wait(60)
+        restore_ledger(records, store, namespace)
+
+    monkeypatch.setattr("sigma_mem.serve.memories.restore_ledger", slowly)
+
+    async def restore():
+        memories = Memories(ServerConfig(keep_text=True))
+        first = asyncio.create_task(memories.restore("T", exported))
+        await asyncio.to_thread(began.wait, 60)
+        for _ in range(40):
+            with pytest.raises(RefusedError, match="running already"):
+                await memories.restore("T", exported)
+        assert (await memories.create("other", ["ann"], rank=1)).mem.peers == ("ann",)
+        may_end.set()
+        assert (await first).mem.events == 1
+        with pytest.raises(InputError, match="holds a memory already"):
+            await memories.restore("T", exported)
+        await memories.close()
+
+    asyncio.run(asyncio.wait_for(restore(), 60))
+
+
+def test_a_body_that_unpacks_to_much_more_is_refused(exported):
+    with served(keep_text=True, limits=RequestLimits(body_bytes=50_000)) as http:
+        bomb = gzip.compress(exported + bytes(900_000))
+        assert http.post("/v1/memory/T/restore", content=bomb).status_code == 413
+        assert http.post("/v1/memory/T/restore", content=gzip.compress(exported)).is_success
 
 
 @pytest.mark.parametrize(("rank", "status"), [(16, 200), (1 << 14, 400)])

@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import shutil
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from serve.conftest import served
 from sigma_mem.cli.app import run
 from sigma_mem.errors import InputError
 from sigma_mem.serve.config import LISTS, TABLES, RequestLimits, ServerConfig, load_config
+from sigma_mem.serve.keys import add_key
 
 DOCS = Path(__file__).parents[2] / "docs"
 UPSTREAMS = '[[upstreams]]\nname = "ann"\nbase_url = "http://127.0.0.1:9/v1"\n'
@@ -37,7 +40,7 @@ APPLIED = {
     "audit": '"audit.jsonl"',
     "log": '"off"',
     "access_log": "false",
-    "telemetry": "false",
+    "telemetry": "false",  # true needs an extra
     "shutdown_seconds": "1.0",
     "alarms.every": "5.0",
     "alarms.daily_budget": "3.0",
@@ -61,6 +64,65 @@ REFUSED = {
     "memory.regression": "false",
 }
 EXPLAINED = {"keep_text": "true"}
+# Of every list an entry, and what each of its settings is changed to.
+LISTED = {
+    "upstreams": (
+        {"name": '"ann"', "base_url": '"http://127.0.0.1:9/v1"'},
+        {
+            "name": '"eve"',
+            "base_url": '"http://127.0.0.1:8/v1"',
+            "model": '"large"',
+            "key_env": '"ANN_KEY"',
+            "key_header": '"x-api-key"',
+            "protocols": '["messages"]',
+            "may_lose": '["thinking"]',
+            "effort": '"low"',
+            "system": '"Be brief."',
+            "parameters": "{ seed = 7 }",
+            "input_price": "1.5",
+            "output_price": "2.5",
+            "cached_price": "0.5",
+            "timeout": "3.0",
+            "headers": '{ X-Team = "ops" }',
+            "like": '"bob"',
+            "worth": "5.0",
+        },
+    ),
+    "judges": (
+        {"name": '"big"', "base_url": '"http://127.0.0.1:9/v1"'},
+        {
+            "name": '"bigger"',
+            "base_url": '"http://127.0.0.1:8/v1"',
+            "model": '"large"',
+            "key_env": '"BIG_KEY"',
+            "instruction": '"Judge."',
+            "template": '"{question} {answer}"',
+            "reads": '"number"',
+            "max_tokens": "9",
+            "timeout": "3.0",
+            "per_minute": "6.0",
+            "budget": "1.0",
+            "input_price": "1.5",
+            "output_price": "2.5",
+        },
+    ),
+    "topics": (
+        {"name": '"law"', "key": '"a*"'},
+        {
+            "name": '"tax"',
+            "mode": '"bypass"',
+            "peer": '"ann"',
+            "key": '"b*"',
+            "tool": '"git_*"',
+            "path": '"/v1/*"',
+            "system": '"court"',
+        },
+    ),
+    "webhooks": (
+        {"url": '"http://127.0.0.1:9/"', "secret_env": '"HOOK"'},
+        {"url": '"http://127.0.0.1:8/"', "secret_env": '"OTHER"', "kinds": '["drift"]'},
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -93,6 +155,9 @@ def test_every_setting_is_changed_here():
     known = {each.name for each in fields(ServerConfig)} - {*TABLES, *LISTS}
     known |= {f"{name}.{each.name}" for name, kind in TABLES.items() for each in fields(kind)}
     assert known - {"memory.trusted"} == {*APPLIED, *REFUSED, *EXPLAINED}
+    assert {name: {each.name for each in fields(kind)} for name, kind in LISTS.items()} == {
+        name: set(changed) for name, (_, changed) in LISTED.items()
+    }
 
 
 @pytest.mark.parametrize("setting", APPLIED)
@@ -109,6 +174,28 @@ def test_a_setting_of_the_service_is_applied(folder, setting, capsys, monkeypatc
     value = json.loads(APPLIED[setting])
     assert (list(found) if isinstance(found, tuple) else found) == value
     assert shown(file, setting, capsys) == {"value": value, "from": "sigma-mem.toml"}
+
+
+@pytest.mark.parametrize(
+    ("table", "name"), [(table, name) for table, (_, changed) in LISTED.items() for name in changed]
+)
+def test_a_setting_of_an_entry_is_applied(folder, table, name, monkeypatch, key_file, tmp_path):
+    """On a memory in which there were upstreams, judges, topics and webhooks before."""
+    entry, changed = LISTED[table]
+    add_key(key_file, "ci", {"*": "admin"}, 0.0)
+    for variable in ("ANN_KEY", "BIG_KEY", "HOOK", "OTHER"):
+        monkeypatch.setenv(variable, "c2VjcmV0")
+    lines = "".join(f"{key} = {value}\n" for key, value in (entry | {name: changed[name]}).items())
+    others = UPSTREAMS if table != "upstreams" else ""
+    memory, file = shutil.copy(folder / "memory.db", tmp_path), tmp_path / "sigma-mem.toml"
+    file.write_text(
+        f'path = "{memory}"\nkeys = "{key_file}"\n[[{table}]]\n{lines}'
+        f'{others}[[upstreams]]\nname = "bob"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    )
+    with served(load_config(file, {}).config) as http:
+        found = getattr(getattr(http.context.config, table)[0], name)
+    value = tomllib.loads(f"it = {changed[name]}")["it"]
+    assert (list(found) if isinstance(found, tuple) else found) == value
 
 
 @pytest.mark.parametrize("setting", REFUSED)

@@ -200,7 +200,9 @@ class Evaluation(Tabular):
     Attributes
     ----------
     decisions : int
-        With a label of the peer that served, or labels of all.
+        With a label of the peer that was drawn, or labels of all.
+    elsewhere : int
+        With a label of another peer, which served instead: they count only as logged.
     estimates : mapping
         Way of choosing → "ips", "snips", "dr" → Estimate.
     truth : mapping
@@ -208,6 +210,7 @@ class Evaluation(Tabular):
     """
 
     decisions: int
+    elsewhere: int
     estimates: Mapping[str, Mapping[str, Estimate]]
     truth: Mapping[str, float]
 
@@ -234,7 +237,7 @@ class Evaluation(Tabular):
 
     def to_dict(self) -> dict[str, Any]:
         """How many decisions, and the rows."""
-        return {"decisions": self.decisions, "estimates": self.rows()}
+        return {"decisions": self.decisions, "elsewhere": self.elsewhere, "estimates": self.rows()}
 
 
 def evaluate(
@@ -247,8 +250,9 @@ def evaluate(
 ) -> Evaluation:
     """Estimate how often every way of choosing would have been right, from the draws in a ledger.
 
-    Only decisions count that have a label of the peer that served, or labels of all candidates. Explore
+    Only decisions count that have a label of the peer that was drawn, or labels of all candidates. Explore
     (``route(explore=True)``): nothing is known about what a peer that is never drawn would have been worth.
+    What another peer served instead, as in the gateway's mode "observe", `report` compares.
 
     Parameters
     ----------
@@ -261,17 +265,19 @@ def evaluate(
         Event → peer → label, if every label is known, to compare with.
     """
     log = read_log(mem, since, until)
-    known = _known(log)
+    known, labelled = _known(log), _labelled(log)
     targets = policies(log)
     wanted = list(targets) if reads is None else list(reads)
     for name in wanted:
         if name not in targets:
             raise InputError(f"read is {name!r}; expected some of {list(targets)}")
     if not known.any():
+        if labelled.any():
+            raise InputError("no peer that was drawn has a label, others served; expected `report` instead")
         raise InputError("no decision has a label of the peer that served; expected feedback first")
     found = {name: estimates(policy_terms(log, targets[name], logged=name == LOGGED)) for name in wanted}
     exact = {} if truth is None else {name: _truth(log, targets[name], truth) for name in wanted}
-    return Evaluation(int(known.sum()), found, exact)
+    return Evaluation(int(known.sum()), int((labelled & ~known).sum()), found, exact)
 
 
 def explored(
@@ -297,8 +303,13 @@ def explored(
 def _known(log: Log) -> NDArray[np.bool_]:
     """Decisions of which there is the label that weighs: of the peer that was drawn, or of all."""
     drawn = (log.served == log.chosen) & (log.chosen >= 0) & (log.propensity > 0.0)
-    found: NDArray[np.bool_] = (drawn & np.isfinite(_of(log.right, log.served))) | _full(log)
+    found: NDArray[np.bool_] = (drawn & _labelled(log)) | _full(log)
     return found
+
+
+def _labelled(log: Log) -> NDArray[np.bool_]:
+    """Decisions of which there is a label of the peer that served, whoever was drawn."""
+    return np.isfinite(_of(log.right, log.served))
 
 
 def _full(log: Log) -> NDArray[np.bool_]:
@@ -351,7 +362,7 @@ def policy_terms(log: Log, wanted: NDArray[np.intp], *, logged: bool = False) ->
 
     `logged` means that they are who served, so that every weight is 1.
     """
-    known = _known(log) & (wanted >= 0)
+    known = (_labelled(log) if logged else _known(log)) & (wanted >= 0)
     full, right, prob = _full(log)[known] | logged, log.right[known], np.nan_to_num(log.prob[known])
     wanted, served = wanted[known], log.served[known]
     taken = np.where(full, wanted, served)

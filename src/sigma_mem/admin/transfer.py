@@ -113,7 +113,9 @@ def restore(
     checked_path("file", file)
     checked_path("path", path)
     with file_errors("restore"):
-        records = read_ledger(Path(file), encoder)
+        if not Path(file).exists():
+            raise InputError(f"there is no file {file}; expected one that export wrote")
+        records = read_ledger(read_file(Path(file)), os.fspath(file), encoder)
         store = open_store(path)
     try:
         restore_ledger(records, store, namespace)
@@ -152,33 +154,34 @@ def _write_lines(ledger: Ledger, path: Path, until: int) -> int:
 
 
 def read_ledger(
-    path: Path,
+    data: bytes,
+    name: str,
     encoder: str | Embed | Encoder | None = None,
     check: Callable[[OpenLine, int], None] = lambda opening, peers: None,
 ) -> list[Record]:
-    """The lines of an exported file; InputError unless all are as they were written, and make a memory.
+    """The lines of an exported file, unpacked; InputError unless all are as written, and make a memory.
 
-    `check` gets the first line and how many peers there were at most, and raises for a memory that is not
-    wanted, before it is made for a trial.
+    `name` is what errors call the file. `check` gets the first line and how many peers there were at most,
+    and raises for a memory that is not wanted, before it is made for a trial.
     """
-    lines = _read_lines(path)
+    lines = _read_lines(data, name)
     if lines and isinstance(lines[0].body, OpenLine):
         joined = sum(isinstance(line.body, PeerLine) and line.body.joins for line in lines)
         check(lines[0].body, len(lines[0].body.peers) + joined)
     records = [record_of(line) for line in lines]
-    _refuse_unreadable(path, lines, records, encoder)
+    _refuse_unreadable(name, lines, records, encoder)
     return records
 
 
 def _refuse_unreadable(
-    path: Path, lines: list[Line[Any]], records: list[Record], encoder: str | Embed | Encoder | None
+    name: str, lines: list[Line[Any]], records: list[Record], encoder: str | Embed | Encoder | None
 ) -> None:
     """Raise unless a memory can be opened from the lines; a changed file may have a new count and digest."""
-    trial, name = InMemoryStore(), "restored"
+    trial, space = InMemoryStore(), "restored"
     try:
-        trial.append(name, records)
-        opening, _ = open_memory(trial, name, None, None, encoder, None, None, 0.0)
-        fold = Journal(trial, name, opening, 1).replayed()
+        trial.append(space, records)
+        opening, _ = open_memory(trial, space, None, None, encoder, None, None, 0.0)
+        fold = Journal(trial, space, opening, 1).replayed()
         pack_fold(fold)
         for line in lines:
             if is_decision(line):
@@ -186,31 +189,29 @@ def _refuse_unreadable(
     except SigmaMemError:
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _damaged(path, f"its lines make no memory ({type(error).__name__}: {error})") from error
+        raise _damaged(name, f"its lines make no memory ({type(error).__name__}: {error})") from error
 
 
-def _read_lines(path: Path) -> list[Line[Any]]:
+def _read_lines(data: bytes, name: str) -> list[Line[Any]]:
     lines: list[Line[Any]] = []
     digest, end = sha256(), None
-    if not path.exists():
-        raise InputError(f"there is no file {path}; expected one that export wrote")
-    for number, line in enumerate(BytesIO(read_file(path))):
+    for number, line in enumerate(BytesIO(data)):
         try:
             value = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _damaged(path, f"line {number + 1} is not JSON") from error
+            raise _damaged(name, f"line {number + 1} is not JSON") from error
         if not isinstance(value, dict) or end is not None:
-            raise _damaged(path, f"line {number + 1} does not belong there")
+            raise _damaged(name, f"line {number + 1} does not belong there")
         if number == 0:
-            _check_header(path, value)
+            _check_header(name, value)
         elif "lines" in value:
             end = value
             continue
         else:
-            lines.append(_line(path, number + 1, value))
+            lines.append(_line(name, number + 1, value))
         digest.update(line)
     if end is None or end != {"lines": len(lines), "sha256": digest.hexdigest()}:
-        raise _damaged(path, "it was cut or changed")
+        raise _damaged(name, "it was cut or changed")
     return lines
 
 
@@ -221,21 +222,21 @@ def restore_ledger(records: list[Record], store: Store, namespace: str) -> None:
     store.append(namespace, records)[1].wait()
 
 
-def _line(path: Path, number: int, value: dict[str, Any]) -> Line[Any]:
+def _line(name: str, number: int, value: dict[str, Any]) -> Line[Any]:
     try:
         return from_json(value)
     except (KeyError, ValueError, TypeError) as error:
         raise _damaged(
-            path, f"line {number} is not a line of a ledger ({' '.join(str(error).split())})"
+            name, f"line {number} is not a line of a ledger ({' '.join(str(error).split())})"
         ) from error
 
 
-def _check_header(path: Path, value: dict[str, Any]) -> None:
+def _check_header(name: str, value: dict[str, Any]) -> None:
     if value.get("format") != FORMAT or not isinstance(value.get("version"), int):
-        raise InputError(f"{path} is not an exported memory; expected a file of  sigma-mem export")
+        raise InputError(f"{name} is not an exported memory; expected a file of  sigma-mem export")
     if value["version"] > LEDGER_FORMAT:
         raise StoreVersionError(
-            f"{path} has version {value['version']}, this version of sigma-mem reads up to {LEDGER_FORMAT}; "
+            f"{name} has version {value['version']}, this version of sigma-mem reads up to {LEDGER_FORMAT}; "
             "upgrade sigma-mem (pip install -U sigma-mem)"
         )
 
@@ -250,5 +251,5 @@ def _open_to_write(path: Path) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], packed)
 
 
-def _damaged(path: Path, what: str) -> InputError:
-    return InputError(f"{path} is damaged: {what}; export the memory again")
+def _damaged(name: str, what: str) -> InputError:
+    return InputError(f"{name} is damaged: {what}; export the memory again")

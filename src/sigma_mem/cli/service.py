@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from sigma_mem.cli.decisions import EncoderName, Peers, TaskOptions
-from sigma_mem.cli.options import MemoryFile, Namespace, names_of, shows
+from sigma_mem.cli.options import EncoderName, MemoryFile, Namespace, Peers, names_of, opened_or_made, shows
 from sigma_mem.cli.output import Found, moment, print_table
 from sigma_mem.errors import InputError
 
@@ -138,7 +137,7 @@ def mcp(
     """
     from sigma_mem.serve.mcp import serve_stdio
 
-    with TaskOptions(memory, peers, namespace, encoder=encoder).opened() as mem:
+    with opened_or_made(memory, peers, namespace, encoder) as mem:
         serve_stdio(mem, namespace, source)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar, Union
 
 import msgspec
@@ -88,6 +89,7 @@ def as_plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is not text, a number, a list or a mapping")
 
 
+_fields = cache(fields)  # which evaluates all annotations of a class, for milliseconds
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=as_plain)
 _DECODER: Any = msgspec.msgpack.Decoder(Union[(*KINDS.values(), ForgottenLine)])
 
@@ -135,7 +137,7 @@ def to_json(line: Line[Body]) -> dict[str, Any]:
     """A line as JSON values: fields by name, without those that have their default; bytes as base64."""
     body = {
         field.name: msgspec.to_builtins(value, enc_hook=as_plain)
-        for field in fields(line.body)
+        for field in _fields(type(line.body))
         if (value := getattr(line.body, field.name)) != field.default
         and not (field.default is msgspec.NODEFAULT and value == {} != field.default_factory)
     }
@@ -151,7 +153,7 @@ def from_json(value: Mapping[str, Any]) -> Line[Any]:
     if kind not in KINDS:
         raise _unknown(kind, 0)
     of = ForgottenLine if value.get("forgotten") and kind in FORGETTABLE else KINDS[kind]
-    known = fields(of)
+    known = _fields(of)
     if unknown := given.keys() - {field.name for field in known}:
         raise ValueError(f"a {kind} has no {sorted(unknown)[0]!r}")
     values = [given[f.name] if f.name in given else _default(f) for f in known]

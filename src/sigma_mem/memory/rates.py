@@ -80,7 +80,7 @@ def claim_rows(claims: NDArray[np.float16], c: FloatArray, weight: FloatArray) -
     known = claims.astype(np.float64)
     rows = np.empty((len(c), known.shape[2] + 2, known.shape[1]))
     np.multiply(weight[:, None], log_likelihood(known, c).swapaxes(1, 2), out=rows[:, :-2])
-    rows[:, -2:] = (weight * (known[..., :1] == known[..., :1]).any(axis=-1))[:, None]  # NaN for none
+    rows[:, -2:] = (weight * (known[..., 0] == known[..., 0]))[:, None]  # NaN for none
     return rows
 
 

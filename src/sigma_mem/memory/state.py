@@ -148,7 +148,7 @@ class SigmaState:
         self._known: Known | None = None
         self._labelled: FromLabels | None = None  # until the next label
         self._solved = np.zeros((2, len(self.peers), self.rank))
-        self._unsolved = set(range(len(self.peers)))  # peers whose labels changed since
+        self._unsolved = np.ones(len(self.peers), dtype=np.bool_)  # peers whose labels changed since
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -311,10 +311,10 @@ class SigmaState:
         prior = np.zeros(len(self.peers)) if moved is None else free * moved
         rates = read_rates(labels, weighed, prior, s)
         if s.regression:
-            if self._unsolved:
-                fresh = labels.fresh[_SLOWEST]
-                solved(sums["directions"], fresh, self._evidence, sorted(self._unsolved), self._solved)
-                self._unsolved.clear()
+            if self._unsolved.any():
+                fresh, changed = labels.fresh[_SLOWEST], np.flatnonzero(self._unsolved).tolist()
+                solved(sums["directions"], fresh, self._evidence, changed, self._solved)
+                self._unsolved[:] = False
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
         believed = free * _BELIEVED / (_BELIEVED + events)
         away = rates.rates - rates.slowest
@@ -563,7 +563,7 @@ class SigmaState:
                 weighted = both * sums.weight_of("all_pairs", w)
                 add_events(sums, "pairs", phi[some], weighted[some])
         self._known = self._labelled = None
-        self._unsolved.update(np.flatnonzero(peers).tolist())
+        self._unsolved |= peers
 
     def _add_competence(self, phi: FloatArray, label: FloatArray, seen: FloatArray, w: FloatArray) -> None:
         """Add c·φφᵀ to M_p and φφᵀ to N_p at every rate at which they are kept (eq:sigma_mem_update)."""

@@ -25,7 +25,7 @@ from sigma_mem.ledger.costs import Spending
 from sigma_mem.serve.config import Webhook
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.memories import Memories
-from sigma_mem.serve.telemetry import log_event
+from sigma_mem.serve.telemetry import log_event, warn_event
 from sigma_mem.session import SigmaMem, TrustByPeer
 from sigma_mem.session.drift import Drift
 from sigma_mem.session.trust import Source
@@ -82,7 +82,7 @@ class Alarms:
             return
         self._ringing[key] = Alarm(kind, namespace, about, text, time.time())
         self._metrics.alarms.labels(kind).inc()
-        log_event("alarm", warn=True, kind=kind, namespace=namespace, about=about, text=text)
+        warn_event("alarm", kind=kind, namespace=namespace, about=about, text=text)
         data = {"kind": kind, "namespace": namespace, "about": about, "text": text}
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         body = json.dumps({"type": f"sigma_mem.{kind}", "timestamp": at, "data": data}).encode()
@@ -180,7 +180,7 @@ class Alarms:
                     self._metrics.webhooks.labels("delivered").inc()
                     return
         self._metrics.webhooks.labels("failed").inc()
-        log_event("webhook", warn=True, failed=id, tries=_TRIES)
+        warn_event("webhook", failed=id, tries=_TRIES)
 
 
 def signature(secret: bytes, id: str, at: int, body: bytes) -> dict[str, str]:

@@ -23,7 +23,7 @@ from sigma_mem.serve.keys import KeyRing
 from sigma_mem.serve.memories import Memories
 from sigma_mem.serve.probes import probe_routes
 from sigma_mem.serve.routes import memory_routes
-from sigma_mem.serve.telemetry import Audit, Metrics, log_event, telemetry_options
+from sigma_mem.serve.telemetry import Audit, Metrics, telemetry_options, warn_event
 
 
 def create_app(config: ServerConfig) -> FastAPI:
@@ -89,7 +89,7 @@ def check_safe(config: ServerConfig, keys: KeyRing) -> None:
         why = (
             "it has no key yet; requests are refused until there is one: sigma-mem keys add NAME --keys FILE"
         )
-        log_event("setting", warn=True, name="keys", said=config.keys, because=why)
+        warn_event("setting", name="keys", said=config.keys, because=why)
     if config.host in ("0.0.0.0", "::") and not config.allowed_hosts:
         raise InputError(
             f"host is {config.host} and allowed_hosts is empty; expected the names that clients use for it: "

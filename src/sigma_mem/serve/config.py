@@ -1,21 +1,33 @@
 """What the service is told: one frozen value, from a file, the environment and the command line."""
 
 import ipaddress
+import json
 import os
 import re
 import socket
 import tomllib
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import NoneType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
+from typing_extensions import TypedDict
 
 from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import InputError
@@ -43,29 +55,50 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Seconds = Annotated[float, Field(gt=0.0, le=3600.0)]
 
 
-def _checked(value: Any, of: str = "", name: str = "") -> None:
-    """Refuse a value of the configuration if a field does not fit its annotation: InputError names it."""
-    for field_name, kind in _kinds(value.__class__).items():
-        given = getattr(value, field_name)
-        try:
-            kind.validate_python(given)
-        except ValidationError as error:
-            whose = f" of {name!r}" if name else ""
-            raise InputError(f"{of}{field_name}{whose} is {given!r}: {error.errors()[0]['msg']}") from None
+T = TypeVar("T")
 
 
-@cache
-def _kinds(kind: Any) -> dict[str, TypeAdapter[Any]]:
-    """What checks the fields that are more than a plain type."""
-    hints = get_type_hints(kind, include_extras=True)
-    return {
-        name: TypeAdapter(hint)
-        for name, hint in hints.items()
-        if any(get_origin(each) in (Annotated, Literal) for each in (hint, *get_args(hint)))
-    }
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def _settings(of: str = "") -> Callable[[type[T]], type[T]]:
+    """A frozen dataclass whose values fit their annotations; else an InputError says which one does not."""
+
+    def declare(kind: type[T]) -> type[T]:
+        made: Any = checked_dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))(kind)
+        check = made.__init__
+
+        def init(self: Any, *given: Any, **named: Any) -> None:
+            try:
+                check(self, *given, **named)
+            except ValidationError as error:
+                name = named.get("name", given[0] if given else "")
+                raise _refused(error, of, name if "name" in made.__annotations__ else "") from None
+
+        made.__init__ = init
+        return made  # type: ignore[no-any-return]
+
+    return declare
 
 
-@dataclass(frozen=True, slots=True)
+def _refused(error: ValidationError, of: str = "", name: str = "") -> InputError:
+    """The first value that does not fit, in one line. Values without a place here are not repeated."""
+    fault = error.errors(include_url=False)[0]
+    cause = fault.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):
+        return cause
+    place = [part for part in fault["loc"] if isinstance(part, str)]
+    where, kind = of + ".".join(place), fault["type"]
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        table = {**TABLES, **LISTS}.get(place[0], ServerConfig) if len(place) > 1 else ServerConfig
+        return InputError(f"it sets {where}; expected one of {sorted(each.name for each in fields(table))}")
+    if kind == "missing":
+        return InputError(f"it has {'.'.join(place[:-1]) or of} without {place[-1]}, which is required")
+    if kind == "dataclass_type":
+        return InputError(f"{where} is {fault['input']!r}; expected a table")
+    whose = f" of {name!r}" if name else ""
+    return InputError(f"{where}{whose} is {fault['input']!r}: {fault['msg']}")
+
+
+@_settings()
 class Upstream:
     """A model that the gateway may call: one peer."""
 
@@ -106,7 +139,6 @@ class Upstream:
     worth: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] = 20.0
 
     def __post_init__(self) -> None:
-        _checked(self, name=self.name)
         if not NAME.fullmatch(self.name) or re.split("[/:]", self.name)[0] == "sigma-mem":
             raise InputError(
                 f"an upstream's name is {self.name!r}; expected letters, digits and . _ : / @ -, "
@@ -181,7 +213,7 @@ def is_no_servers(host: str) -> bool:
     return address.is_link_local or address.is_multicast or address.is_unspecified
 
 
-@dataclass(frozen=True, slots=True)
+@_settings("limits.")
 class RequestLimits:
     """What one request, and one key, may ask for."""
 
@@ -194,7 +226,7 @@ class RequestLimits:
     rate: Amount = 0.0
     # Requests a second without a valid key, for each address; the next ones get 429.
     refused_rate: Amount = 10.0
-    # Requests at once; the next ones get 503.
+    # Requests at once; if all are taken, a key that has its share of them gets 503.
     concurrency: Count = 1_000
     # Connections at once; a new one closes the one that has waited longest for a request.
     connections: Count = 4_000
@@ -210,11 +242,8 @@ class RequestLimits:
     # Most decisions of the gateway that wait, in each namespace, until the store is back.
     unrecorded: Count = 10_000
 
-    def __post_init__(self) -> None:
-        _checked(self, "limits.")
 
-
-@dataclass(frozen=True, slots=True)
+@_settings("the topic's ")
 class TopicRule:
     """A topic of the gateway: which requests have it, and a mode of its own.
 
@@ -225,7 +254,7 @@ class TopicRule:
     # The topic.
     name: str
     # As `mode` and `usual` of the gateway, for requests with this topic; empty for the gateway's own.
-    mode: Mode | Literal[""] = ""
+    mode: Literal["", "apply", "observe", "bypass"] = ""
     peer: str = ""
     # Patterns as of a shell, with ``*``: of the API key's name, of a tool that the request offers, and of the
     # path that it came to.
@@ -236,7 +265,6 @@ class TopicRule:
     system: str = ""
 
     def __post_init__(self) -> None:
-        _checked(self, "the topic's ", self.name)
         if not self.mode and not self.has_condition:
             raise InputError(
                 f"topic {self.name!r} has no mode and no condition; expected mode, key, tool, path or system"
@@ -262,7 +290,7 @@ class TopicRule:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@_settings("alarms.")
 class AlarmSettings:
     """When the service raises an alarm."""
 
@@ -271,11 +299,8 @@ class AlarmSettings:
     # Spending in a namespace on one day (UTC) that is an alarm; 0 for none.
     daily_budget: Amount = 0.0
 
-    def __post_init__(self) -> None:
-        _checked(self, "alarms.")
 
-
-@dataclass(frozen=True, slots=True)
+@_settings("a webhook's ")
 class Webhook:
     """An address that gets every alarm, signed as standardwebhooks.com says."""
 
@@ -287,7 +312,6 @@ class Webhook:
     kinds: Annotated[tuple[AlarmKind, ...], Field(min_length=1)] = get_args(AlarmKind)
 
     def __post_init__(self) -> None:
-        _checked(self, "a webhook's ")
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname or is_no_servers(parts.hostname):
             raise InputError("the url of a webhook is not http(s)://host/path; expected that")
@@ -305,7 +329,7 @@ class Webhook:
             raise InputError(f"${self.secret_env} is no base64; expected whsec_ and base64") from None
 
 
-@dataclass(frozen=True, slots=True)
+@_settings()
 class JudgeSettings:
     """A model that scores the answers of a vote; see `sigma_mem.judges.EndpointJudge`."""
 
@@ -350,13 +374,24 @@ class JudgeSettings:
         )
 
 
+if TYPE_CHECKING:
+    MemoryTable = Mapping[str, Any]
+else:  # some of the fields of `Settings`; sources that are trusted are a setting of the service
+    MemoryTable = TypedDict(
+        "MemoryTable",
+        {name: hint for name, hint in get_type_hints(Settings).items() if name != "trusted"},
+        total=False,
+    )
+    MemoryTable.__pydantic_config__ = ConfigDict(extra="forbid")
+
+
 def _known_encoder(name: str) -> str:
     if name not in ENCODERS:
         raise ValueError(f"expected one of {sorted(ENCODERS)}")
     return name
 
 
-@dataclass(frozen=True, slots=True)
+@_settings()
 class ServerConfig:
     """Everything the service is told."""
 
@@ -375,7 +410,7 @@ class ServerConfig:
     # What turns questions into φ in new namespaces: "static" (default), "hashed", "minilm".
     encoder: Annotated[str, AfterValidator(_known_encoder)] | None = None
     # Other settings of new namespaces: the fields of `Settings`.
-    memory: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    memory: MemoryTable = field(default_factory=dict, hash=False)
     # Judges that score the answers of a vote, if that may change it and is worth the price at `value`.
     judges: tuple[JudgeSettings, ...] = ()
     # Whether questions and answers go into the ledger.
@@ -433,7 +468,6 @@ class ServerConfig:
     limits: RequestLimits = field(default_factory=RequestLimits)
 
     def __post_init__(self) -> None:
-        _checked(self)
         self.made_with(())  # its settings go together
         names = [upstream.name for upstream in self.upstreams]
         for what, given in (("upstreams", names), ("judges", [judge.name for judge in self.judges])):
@@ -521,24 +555,28 @@ def load_config(
         Values given on the command line; None if an option was not given.
     """
     path = Path(FILE if file is None else file)
-    if file is None and not path.is_file():
-        table: dict[str, Any] = {}
-    else:
-        table = _read(path)
-    top, origins = _gathered(ServerConfig, table, path.name, "", environment, flags or {})
-    for name, kind in TABLES.items():
-        values, found = _gathered(kind, table.pop(name, {}), path.name, f"{name}.", environment, {})
-        said = {key: value for key, value in values.items() if found[f"{name}.{key}"] != "default"}
-        top[name] = said if kind is Settings else kind(**values)
-        origins |= found
-    for name, kind in LISTS.items():
-        top[name] = _entries(kind, name, table, path.name)
-        origins[name] = path.name if top[name] else "default"
-    unknown = [key for key in table if key not in top]
-    if unknown:
-        known = sorted({f.name for f in fields(ServerConfig)})
-        raise InputError(f"{path} sets {', '.join(unknown)}; expected {', '.join(known)}")
-    return LoadedConfig(ServerConfig(**top), origins)
+    table = {} if file is None and not path.is_file() else _read(path)
+    said, origins = flags or {}, {name: path.name if table.get(name) else "default" for name in LISTS}
+    for prefix, kind in {"": ServerConfig, **TABLES}.items():
+        held = table.setdefault(prefix, {}) if prefix else table
+        for name, hint in get_type_hints(kind, include_extras=True).items():
+            if name in (*TABLES, *LISTS) or (kind is Settings and name == "trusted"):
+                continue
+            setting = f"{prefix}.{name}" if prefix else name
+            variable = PREFIX + setting.upper().replace(".", "_")
+            origins[setting] = path.name if name in held else "default"
+            if said.get(setting) is not None:
+                held[name], origins[setting] = said[setting], f"--{name.replace('_', '-')}"
+            elif variable in environment:
+                held[name], origins[setting] = (
+                    _from_text(environment[variable], hint, f"{setting} (${variable})"),
+                    f"environment {variable}",
+                )
+    try:  # as JSON, whose arrays are tuples also if texts are not taken for numbers
+        config = TypeAdapter(ServerConfig).validate_json(json.dumps(table, default=str), strict=True)
+    except ValidationError as error:
+        raise InputError(f"{path}: {_refused(error, name=_entry(error, table))}") from None
+    return LoadedConfig(config, origins)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -550,73 +588,22 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not TOML: {error}") from error
 
 
-def _gathered(
-    kind: type,
-    table: Mapping[str, Any],
-    file: str,
-    prefix: str,
-    env: Mapping[str, str],
-    flags: Mapping[str, object],
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Values of a dataclass's plain fields, each from the strongest origin that has it."""
-    hints, values, origins = get_type_hints(kind, include_extras=True), {}, {}
-    for each in fields(kind):
-        if each.name in (*TABLES, *LISTS) or (kind is Settings and each.name == "trusted"):
-            continue
-        variable = PREFIX + (prefix + each.name).upper().replace(".", "_")
-        if flags.get(each.name) is not None:
-            values[each.name], origin = flags[each.name], f"--{each.name.replace('_', '-')}"
-        elif variable in env:
-            values[each.name], origin = env[variable], f"environment {variable}"
-        elif each.name in table:
-            values[each.name], origin = table[each.name], file
-        else:
-            values[each.name], origin = each.default, "default"
-        if origin != "default":
-            what = f"{prefix}{each.name} ({origin})"
-            values[each.name] = _converted(values[each.name], hints[each.name], what)
-        origins[prefix + each.name] = origin
-    for key in table:
-        if prefix and key not in hints:
-            raise InputError(f"{file} sets {prefix}{key}; expected one of {sorted(hints)}")
-    return values, origins
-
-
-def _entries(kind: type, name: str, table: dict[str, Any], file: str) -> tuple[Any, ...]:
-    """The values of a list of tables: ``[[upstreams]]``, ``[[topics]]``, ``[[webhooks]]``."""
-    hints, found = get_type_hints(kind, include_extras=True), []
-    required = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
-    for entry in table.pop(name, ()):
-        if not isinstance(entry, dict):
-            raise InputError(f"{file} has {name} {entry!r}; expected a table [[{name}]]")
-        if name == "upstreams" and "key" in entry:
-            raise InputError(
-                f"{file} has the key of an upstream in it; expected key_env, the variable that holds it"
-            )
-        for key in entry:
-            if key not in hints:
-                raise InputError(f"{file} sets {name}.{key}; expected one of {sorted(hints)}")
-        for key in required:
-            if key not in entry:
-                raise InputError(
-                    f"{file} has {name} without {key}; expected {' and '.join(required)} at least"
-                )
-        whose = f" of {entry['name']!r}" if "name" in entry else ""
-        values = {key: _converted(value, hints[key], f"{name}.{key}{whose}") for key, value in entry.items()}
-        found.append(kind(**values))
-    return tuple(found)
-
-
-def _converted(value: Any, hint: Any, what: str) -> Any:
-    """A value of the file or the environment as its field's type; a list may be a text with commas."""
-    is_text = isinstance(value, str)
-    one = get_args(hint)[0] if get_origin(hint) in (Annotated, Union, UnionType) else hint  # str | None
-    if one is not hint and value == "":
+def _from_text(text: str, hint: Any, what: str) -> Any:
+    """The value of a variable; a list is separated by commas, and nothing is None where that may be."""
+    kinds = (hint, *get_args(hint))
+    if text == "" and NoneType in kinds:
         return None
-    if get_origin(one) is tuple:
-        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else value
-        value = tuple(part for part in parts if part != "") if isinstance(parts, list | tuple) else parts
+    is_list = any(get_origin(kind) is tuple for kind in kinds)
+    value = [part.strip() for part in text.split(",") if part.strip()] if is_list else text
     try:
-        return TypeAdapter(hint).validate_python(value, strict=not is_text)
+        return TypeAdapter(hint).validate_python(value)
     except ValidationError as error:
-        raise InputError(f"{what} is {value!r}: {error.errors()[0]['msg']}") from None
+        raise InputError(f"{what} is {text!r}: {error.errors()[0]['msg']}") from None
+
+
+def _entry(error: ValidationError, table: Mapping[str, Any]) -> str:
+    """The name of the entry of a list in which a value does not fit, if it has one."""
+    match error.errors()[0]["loc"]:
+        case (str(name), int(place), *_) if name in LISTS and isinstance(table[name][place], dict):
+            return str(table[name][place].get("name", ""))
+    return ""

@@ -1,6 +1,5 @@
 """OTLP/HTTP: evaluations that OpenTelemetry reports (``gen_ai.evaluation.result``) are feedback."""
 
-import zlib
 from base64 import b64decode
 from typing import Any
 
@@ -15,6 +14,7 @@ from sigma_mem.serve.calls import Context, id_of_caller
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.protocol import bad_request, own_id, read_json
 from sigma_mem.serve.guard import namespace_for, needs, principal_of
+from sigma_mem.serve.memories import unpacked
 from sigma_mem.serve.routes import PlainRoute
 
 _PROTOBUF = "application/x-protobuf"
@@ -35,7 +35,9 @@ def evaluation_routes(context: Context) -> APIRouter:
                 404, "not_found", "no metrics are configured; name those that count in `metrics`"
             )
         who, kind = principal_of(request), request.headers.get("content-type", "").partition(";")[0]
-        raw = _unpacked(await request.body(), request, config.limits.body_bytes)
+        raw = await request.body()
+        if request.headers.get("content-encoding") == "gzip":
+            raw = unpacked(raw, config.limits.body_bytes)
         body = _from_protobuf(raw) if kind == _PROTOBUF else read_json(raw)
         try:
             found = list(otlp(body))
@@ -50,20 +52,6 @@ def evaluation_routes(context: Context) -> APIRouter:
         return Response(b"" if kind == _PROTOBUF else b"{}", media_type=kind or "application/json")
 
     return routes
-
-
-def _unpacked(raw: bytes, request: Request, limit: int) -> bytes:
-    """A body that may be compressed with gzip, up to the largest that a request may have."""
-    if request.headers.get("content-encoding") != "gzip":
-        return raw
-    unpacking = zlib.decompressobj(31)
-    try:
-        found = unpacking.decompress(raw, limit)
-    except zlib.error:
-        raise bad_request("the body is not gzip") from None
-    if unpacking.unconsumed_tail:
-        raise RefusedError(413, "too_large", f"the body unpacks to more than {limit} bytes")
-    return found
 
 
 def _from_protobuf(raw: bytes) -> dict[str, Any]:

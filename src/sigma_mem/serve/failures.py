@@ -118,7 +118,8 @@ async def on_invalid_request(request: Request, error: Exception) -> JSONResponse
     where = ".".join(str(part) for part in first["loc"])
     message = f"{where}: {first['msg']}" if where else str(first["msg"])
     if first.get("type") == "json_invalid":
-        message = f"the body is not valid JSON at character {first['loc'][-1]}: {first['ctx']['error']}"
+        place = f" at character {first['loc'][-1]}" if first["loc"][1:] else ""
+        message = f"the body is not valid JSON{place}: {first['ctx']['error']}"
     elif where == "body" and "json" not in request.headers.get("content-type", ""):
         message = "the body is not declared as JSON; expected the header Content-Type: application/json"
     return error_response(request.url.path, 422, error_body(message, "invalid_request", 422, where or None))

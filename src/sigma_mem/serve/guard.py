@@ -7,7 +7,8 @@ import math
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -174,6 +175,7 @@ class Guard:
         self._rate = RateLimit(config.limits.rate, clock)
         self._refused = RateLimit(config.limits.refused_rate, clock)
         self._held = LoopTime(clock)
+        self._places: dict[str | None, int] = {}  # requests that run, by who called
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, or refuse it."""
@@ -199,13 +201,11 @@ class Guard:
 
         self._metrics.running += 1
         try:
-            if self._metrics.running > self._limits.concurrency and scope["path"] not in HEALTH:
-                wait = {"retry-after": "1"}
-                raise RefusedError(503, "overloaded", "too many requests at once; try again", wait)
             self._check(scope)
             caller = scope["principal"] and scope["principal"].name  # without a key no body is read
             body = _LimitedBody(receive, self._limits.body_bytes, partial(self._held.is_spent, caller))
-            await _timed(self._app(scope, body, answer), partial(self._held.took, caller))
+            with self._place(caller, scope["path"]):
+                await _timed(self._app(scope, body, answer), partial(self._held.took, caller))
         except SigmaMemError as error:
             if status:
                 raise
@@ -214,6 +214,25 @@ class Guard:
         finally:
             self._metrics.running -= 1
             self._report(scope, status or 500, self._clock() - begun, request_id)
+
+    @contextmanager
+    def _place(self, caller: str | None, path: str) -> Iterator[None]:
+        """One of `limits.concurrency` places; if all are taken, a key that has its share of them is refused.
+
+        So a key that fills them, with bodies that never end or streams, leaves others theirs.
+        """
+        held = self._places.get(caller, 0)
+        share = self._limits.concurrency / (len(self._places) + (held == 0))
+        if sum(self._places.values()) >= self._limits.concurrency and held >= share and path not in HEALTH:
+            wait = {"retry-after": "1"}
+            raise RefusedError(503, "overloaded", "too many requests at once; try again", wait)
+        self._places[caller] = held + 1
+        try:
+            yield
+        finally:
+            self._places[caller] -= 1
+            if not self._places[caller]:
+                del self._places[caller]
 
     def _request_id(self, scope: Scope) -> str:
         """The caller's own id of a request if it is harmless, else one that no other request has."""

@@ -1,7 +1,6 @@
 """API keys: made once, kept as hashes, with a role for each namespace."""
 
 import hashlib
-import hmac
 import os
 import re
 import secrets
@@ -69,27 +68,22 @@ class KeyRing:
         self._lock = threading.Lock()
         self._stamp: tuple[int, int, int] | None = None
         self._looked = -_LOOK_EVERY
-        self._keys: tuple[ApiKey, ...] = ()
+        self._by_digest: dict[str, ApiKey] = {}
         self._refresh()
 
     @property
     def keys(self) -> tuple[ApiKey, ...]:
         """All keys, in the order in which they were made."""
         self._refresh()
-        return self._keys
+        return tuple(self._by_digest.values())
 
     def find(self, key: str) -> Principal | None:
-        """The holder of this key. Takes the same time for a right key and for a wrong one.
+        """The holder of this key; InputError while the file cannot be read: then nobody is.
 
-        InputError while the file cannot be read: then nobody does.
+        How long it takes depends on the hash of the key, from which no key can be guessed.
         """
         self._refresh()
-        given = hashlib.sha256(key.encode()).hexdigest().encode()
-        found = None
-        for known in self._keys:
-            if hmac.compare_digest(known.digest.encode(), given):
-                found = known
-        return found
+        return self._by_digest.get(hashlib.sha256(key.encode()).hexdigest())
 
     def _refresh(self) -> None:
         now = self._clock()
@@ -105,8 +99,8 @@ class KeyRing:
             else:
                 stamp = stat.st_mtime_ns, stat.st_size, stat.st_ino
             if stamp != self._stamp:
-                self._keys, self._stamp = (), None  # unless it can be read
-                self._keys = () if stamp is None else read_keys(self._path)
+                self._by_digest, self._stamp = {}, None  # unless it can be read
+                self._by_digest = {} if stamp is None else {key.digest: key for key in read_keys(self._path)}
                 self._stamp = stamp
             self._looked = now
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections import OrderedDict, deque
+import zlib
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -14,6 +15,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from sigma_mem.admin.transfer import read_ledger, restore_ledger
 from sigma_mem.encode import ENCODERS
 from sigma_mem.errors import (
     ConflictError,
@@ -25,12 +27,12 @@ from sigma_mem.errors import (
 )
 from sigma_mem.events import Decision
 from sigma_mem.ledger.lines import Body, Line, OpenLine
-from sigma_mem.ledger.records import Ledger
+from sigma_mem.ledger.records import Ledger, encoded
 from sigma_mem.memory import Settings
 from sigma_mem.serve.config import RequestLimits, ServerConfig, Upstream
 from sigma_mem.serve.failures import RefusedError, unknown_namespace
 from sigma_mem.serve.keys import LOCAL
-from sigma_mem.serve.telemetry import Metrics, log_event
+from sigma_mem.serve.telemetry import Metrics, log_event, warn_event
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.task import Decided
 from sigma_mem.store.open import file_of, open_store
@@ -43,6 +45,10 @@ _PATIENCE = (
 _LOOK_SECONDS = 0.5  # between looks for a store that is away
 _TOGETHER = 64  # decisions that are recorded at once when it is back
 _NEWEST = 4096  # decisions whose lines are kept, in case that the store drops them
+_NEWEST_BYTES = 16_000_000  # of these lines
+_QUICK_PEERS = 12  # of a pool whose decisions take a millisecond or two
+_UNPACKED = 16  # times the largest body, for a memory that is restored
+_GZIP = b"\x1f\x8b"
 _BYTES_OF_ENTRY = 32  # of a rank × rank matrix, for each peer: M and N at two rates, half of each
 _SETTINGS = TypeAdapter(Settings)
 NAMESPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
@@ -60,23 +66,33 @@ class Unrecorded:
 
 
 class _ServiceMem(SigmaMem):
-    """A memory that looks for advice in a thread, and has the lines of its newest decisions."""
+    """A memory that looks for advice in a thread, keeps lines that the store may drop, and stays small."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: Any, limits: RequestLimits, keeps_newest: bool, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._newest: OrderedDict[str, tuple[Line[Body], ...]] = OrderedDict()
+        self._limits, self._keeps_newest = limits, keeps_newest
+        self._newest: deque[tuple[tuple[Line[Body], ...], int]] = deque()  # with how many bytes they have
+        self._bytes = 0
         with self.journal:
             self.journal.new_id()  # the first one asks the store
 
     def _made(self, decided: Decided) -> Decision:
-        self._newest[decided.decision.id] = decided.lines
-        if len(self._newest) > _NEWEST:
-            self._newest.popitem(last=False)
+        if self._keeps_newest:
+            size = sum(len(encoded(line.body)) for line in decided.lines)
+            self._newest.append((decided.lines, size))
+            self._bytes += size
+            while len(self._newest) > _NEWEST or self._bytes > _NEWEST_BYTES:
+                self._bytes -= self._newest.popleft()[1]
         return super()._made(decided)
 
     def newest_lines(self, event: str) -> tuple[Line[Body], ...]:
         """The lines of an event's decisions, as far as they are among the newest."""
-        return tuple(line for lines in list(self._newest.values()) for line in lines if line.event == event)
+        return tuple(line for lines, _ in list(self._newest) for line in lines if line.event == event)
+
+    def add_peer(self, *args: Any, **options: Any) -> None:
+        """Add a peer, unless the pool would then need more memory than one tenant may have."""
+        check_size(len(self.peers) + 1, self.rank, self._limits)
+        super().add_peer(*args, **options)
 
     def record_late(self, items: Sequence[Unrecorded]) -> list[bool]:
         """Append decisions that waited for the store, and return once they are durable: whether each was."""
@@ -135,17 +151,13 @@ class ServedMemory:
     async def quick(self, call: Callable[[SigmaMem], T]) -> T:
         """Run what takes microseconds and waits for no disk: decide, or write without waiting."""
         self._refuse_away()
-        if self._long:
-            return await self._in_thread(call)
-        return call(self.mem)
+        return await self._now(call)
 
     async def from_state(self, call: Callable[[SigmaMem], T], slow: bool = False) -> T:
         """Run what needs the state only, also if the store is away; a decision is then an UnrecordedError."""
         if self._holding is None:
             try:
-                if slow:
-                    return await self.slow(call)
-                return await self._in_thread(call) if self._long else call(self.mem)
+                return await (self.slow(call) if slow else self._now(call))
             except UnrecordedError:
                 raise
             except StoreError as error:
@@ -153,6 +165,14 @@ class ServedMemory:
         if self._holding is not None:
             await asyncio.shield(self._holding)
         return await self._in_thread(call)
+
+    async def _now(self, call: Callable[[SigmaMem], T]) -> T:
+        """Run a quick call on the event loop; in a thread if it may wait for a lock, or the pool is large."""
+        if self._long:
+            return await self._in_thread(call)
+        if len(self.mem.peers) > _QUICK_PEERS:
+            return await self.slow(call)
+        return call(self.mem)
 
     async def peers(self) -> tuple[str, ...]:
         """The memory's peers, also if the store is away."""
@@ -166,7 +186,7 @@ class ServedMemory:
         if not self._memories.serves_without_store:
             raise error
         if self._holding is None:
-            log_event("store", warn=True, namespace=self.namespace, away=True, error=str(error))
+            warn_event("store", namespace=self.namespace, away=True, error=str(error))
             self._memories.metrics.store_up.set(0)
             self._memories.alarm(
                 "store", self.namespace, "", "the store is away; decisions are served unrecorded"
@@ -201,7 +221,7 @@ class ServedMemory:
             except StoreError as error:
                 if str(error) != because:
                     because = str(error)
-                    log_event("store", warn=True, namespace=self.namespace, away=True, error=because)
+                    warn_event("store", namespace=self.namespace, away=True, error=because)
                 loop = asyncio.get_running_loop()
                 await loop.run_in_executor(self._memories.threads, self.mem.hold_state)
                 for item in self.unrecorded:
@@ -311,6 +331,8 @@ class Memories:
         self._waiting: dict[Any, list[asyncio.Future[None]]] = {}  # by batch that is on its way to the disk
         self.threads = ThreadPoolExecutor(_THREADS, "sigma-mem-call")
         self._looking = ThreadPoolExecutor(1, "sigma-mem-ready")  # so that no tenant's calls delay it
+        self._restorer = ThreadPoolExecutor(1, "sigma-mem-restore")
+        self._restoring: set[str] = set()
         self._look: asyncio.Task[None] | None = None
 
     async def names(self) -> list[str]:
@@ -322,9 +344,28 @@ class Memories:
         """The namespaces that are open."""
         return list(self._opened.values())
 
-    async def is_new(self, namespace: str) -> bool:
+    async def restore(self, namespace: str, body: bytes) -> ServedMemory:
+        """Make a namespace from what `export` wrote: one after the other, so that none takes all threads."""
+        if namespace in self._restoring:
+            raise RefusedError(
+                409, "conflict", f"a restore of {namespace!r} is running already; wait until it has ended"
+            )
+        self._restoring.add(namespace)
+        loop = asyncio.get_running_loop()
+        done = loop.run_in_executor(self._restorer, self._restore, namespace, body)
+        done.add_done_callback(lambda _: self._restoring.discard(namespace))
+        await asyncio.shield(done)
+        return await self.get(namespace)
+
+    def _restore(self, namespace: str, body: bytes) -> None:
+        """Put an exported ledger into an empty namespace, once it is known that it can be opened."""
+        self._is_new(namespace, self.store.namespaces())
+        limit = _UNPACKED * self.config.limits.body_bytes
+        data = unpacked(body, limit) if body.startswith(_GZIP) else body
+        restore_ledger(read_ledger(data, "the body", check=self.refuse_unwanted), self.store, namespace)
+
+    def _is_new(self, namespace: str, known: Sequence[str]) -> bool:
         """Whether a namespace is still to be made; RefusedError if the store has as many as it may."""
-        known = await self.names()
         if namespace not in known and len(known) >= self.config.limits.namespaces:
             raise RefusedError(
                 409, "too_many_namespaces", f"the store has {len(known)} namespaces, the most allowed"
@@ -345,7 +386,7 @@ class Memories:
         """
         if not re.match(NAMESPACE, namespace):
             raise InputError(f"namespace is {namespace!r}; expected letters, digits and . _ -, 64 at most")
-        if await self.is_new(namespace):
+        if self._is_new(namespace, await self.names()):
             check_size(len(peers), rank, self.config.limits)
             usual = {"settings": self.config.made_with(self.trusted), "keep_text": self.config.keep_text}
             usual |= {"encoder": self.config.encoder} if rank is None else {}
@@ -369,7 +410,7 @@ class Memories:
             self._explain(f"peer {peer}", said="no upstream", in_force="in the pool", because=why)
         return found
 
-    def _explain(self, name: str, **how: object) -> None:
+    def _explain(self, name: str, **how: str | bool | float) -> None:
         """Log, once, what is in force instead of what the configuration says."""
         if name not in self._explained:
             self._explained.add(name)
@@ -441,6 +482,7 @@ class Memories:
             self.store.close()
             self.threads.shutdown(wait=False)
             self._looking.shutdown(wait=False)
+            self._restorer.shutdown(wait=False, cancel_futures=True)
 
     def _on_settled(self, batch: Any, error: StoreError | None) -> None:
         """A batch is durable or was dropped, says the thread that writes."""
@@ -493,6 +535,7 @@ class Memories:
             )
 
     def _served(self, namespace: str, peers: Sequence[str] | None, **options: Any) -> ServedMemory:
+        options |= {"limits": self.config.limits, "keeps_newest": self.serves_without_store}
         mem = _ServiceMem(peers, store=self.store, namespace=namespace, **options)
         if mem.encoder["name"] in ENCODERS:
             mem.decider.encode("")  # loads its data here, and not on the event loop at the first question
@@ -522,6 +565,18 @@ def check_size(n_peers: int, rank: int | None, limits: RequestLimits) -> None:
             f"{n_peers} peers at rank {rank} need {needed / 1e6:.0f} MB; "
             f"expected at most {limits.state_bytes / 1e6:.0f} MB, limits.state_bytes of this service",
         )
+
+
+def unpacked(raw: bytes, limit: int) -> bytes:
+    """What a gzip body holds; RefusedError if that is more than the limit."""
+    unpacking = zlib.decompressobj(31)
+    try:
+        found = unpacking.decompress(raw, limit)
+    except zlib.error as error:
+        raise RefusedError(400, "invalid_request", "the body is not gzip") from error
+    if unpacking.unconsumed_tail:
+        raise RefusedError(413, "body_too_large", f"the body unpacks to more than {limit} bytes")
+    return found
 
 
 def settings_from(values: Mapping[str, Any], trusted: Sequence[str]) -> Settings:

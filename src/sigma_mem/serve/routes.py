@@ -20,7 +20,6 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response, StreamingResponse
 
 from sigma_mem.admin import backup, export
-from sigma_mem.admin.transfer import read_ledger, restore_ledger
 from sigma_mem.errors import InputError, SigmaMemError, StoreError
 from sigma_mem.events import Answer
 from sigma_mem.operations import ASK, TABLE, Operation, Role
@@ -247,7 +246,6 @@ def add_panels(routes: MemoryRoutes) -> None:
 
 
 _FILE = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
-_GZIP = b"\x1f\x8b"
 _CHUNK = 1 << 16  # bytes that are sent at a time
 
 
@@ -278,10 +276,9 @@ def add_transfers(routes: MemoryRoutes) -> None:
         openapi_extra={"requestBody": {"required": True, **_FILE}},
     )
     async def restore(namespace: Namespace, request: Request) -> Response:
-        await routes.memories.is_new(namespace)
-        await asyncio.to_thread(_restore, await request.body(), routes.context, namespace)
+        memory = await routes.memories.restore(namespace, await request.body())
         routes.wrote(request, "restore", namespace)
-        return body_response(namespace_body(namespace, (await routes.memories.get(namespace)).mem))
+        return body_response(namespace_body(namespace, memory.mem))
 
     @routes.add(
         "GET",
@@ -315,15 +312,6 @@ def _file(name: str, write: Callable[[Path], object]) -> StreamingResponse:
         headers=headers,
         background=BackgroundTask(file.close),
     )
-
-
-def _restore(body: bytes, context: Context, namespace: str) -> None:
-    """Put an exported ledger into an empty namespace, once it is known that it can be opened."""
-    with tempfile.TemporaryDirectory(prefix="sigma-mem-") as folder:
-        file = Path(folder) / ("sent.jsonl.gz" if body.startswith(_GZIP) else "sent.jsonl")
-        file.write_bytes(body)
-        records = read_ledger(file, check=context.memories.refuse_unwanted)
-    restore_ledger(records, context.memories.store, namespace)
 
 
 def memory_routes(context: Context) -> APIRouter:

@@ -63,9 +63,14 @@ def start_log(kind: str) -> None:
         logger.setLevel(logging.INFO if name == "sigma_mem" else logging.WARNING)
 
 
-def log_event(message: str, *, warn: bool = False, **fields: object) -> None:
-    """Log something that happened; as a warning if an operator should know at once."""
-    LOG.log(logging.WARNING if warn else logging.INFO, message, extra={"fields": fields})
+def log_event(message: str, **fields: object) -> None:
+    """Log something that happened."""
+    LOG.info(message, extra={"fields": fields})
+
+
+def warn_event(message: str, **fields: object) -> None:
+    """Log something that an operator should know at once."""
+    LOG.warning(message, extra={"fields": fields})
 
 
 class Audit:

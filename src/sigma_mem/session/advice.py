@@ -94,14 +94,13 @@ def _has_label(journal: Journal, event: str) -> bool:
 
 def _never_chosen(fold: Fold, recent: list[Line[DecisionLine]]) -> Iterator[Advice]:
     chosen = Counter(fold.pool.translated(line).body.chosen for line in recent)
-    pools = [line.body.peers for line in recent]
+    offered = Counter(peer for line in recent for peer in line.body.peers)
     for peer in fold.state.peers:
-        offered = sum(peer in pool for pool in pools)
-        if offered >= _CHOICES and not chosen[peer]:
+        if offered[peer] >= _CHOICES and not chosen[peer]:
             yield Advice(
                 f"never chosen: {peer}",
-                f"peer {peer!r} was chosen in none of the last {offered} decisions: remove_peer({peer!r}) "
-                "saves its cost, or route(explore=True) tries it sometimes",
+                f"peer {peer!r} was chosen in none of the last {offered[peer]} decisions: "
+                f"remove_peer({peer!r}) saves its cost, or route(explore=True) tries it sometimes",
             )
 
 

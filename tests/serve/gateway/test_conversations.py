@@ -147,6 +147,7 @@ def test_a_switch_must_be_worth_its_cost(value, tokens, probs, goes_on):
     peer, held = kept(value).choose(Conversation("ann", tokens), request("x"), probs)
     assert peer == goes_on
     assert bool(held) == (goes_on == "ann")
+    assert ("at most the margin of 0.05" in held) == (value == 1e9)
 
 
 def test_what_a_peer_thought_holds_the_conversation():

@@ -11,7 +11,7 @@ from hypothesis import given
 
 from serve.gateway.upstreams import says
 from sigma_mem.serve.config import Upstream
-from sigma_mem.serve.gateway.protocol import Stamp, Usage, marked, summed_usage, without_marks
+from sigma_mem.serve.gateway.protocol import Stamp, Usage, marked, without_marks
 from sigma_mem.serve.gateway.upstream import (
     CHAT,
     MESSAGES,
@@ -66,19 +66,6 @@ def test_no_pause_is_longer_than_five_minutes(failures, asked):
     circuit.limited(asked)
     clock.now += 300.0
     assert circuit.open_until <= clock()
-
-
-values = st.recursive(
-    st.none() | st.integers(0, 9) | st.just("x"), lambda v: st.dictionaries(st.text("ab"), v)
-)
-
-
-@given(st.lists(values, max_size=4))
-def test_usages_of_any_shape_add_up(usages):
-    total = summed_usage(usages)
-    numbers = [u["a"] for u in usages if isinstance(u, dict) and "a" in u]
-    if numbers and all(isinstance(n, int) for n in numbers):
-        assert total["a"] == sum(numbers)
 
 
 def test_prices_are_of_a_million_tokens_and_nonsense_is_free():

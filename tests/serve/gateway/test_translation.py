@@ -1,5 +1,6 @@
 """Requests of every block type from each protocol to the others and back, without loss if that is claimed."""
 
+import dataclasses
 import itertools
 import json
 
@@ -144,8 +145,6 @@ def test_a_request_comes_back_as_it_was(one, other):
 
 def dataclass_without_strict(prompt):
     """`strict` is said or not, by protocol; false is what it means if it is not said."""
-    import dataclasses
-
     tools = tuple(dataclasses.replace(tool, strict=bool(tool.strict)) for tool in prompt.tools)
     return dataclasses.replace(prompt, tools=tools, messages=merged(prompt.messages))
 
@@ -170,6 +169,24 @@ def test_a_result_of_a_tool_that_failed_says_so_in_words_to_others():
     assert [part["text"] for part in result["content"]] == ["The tool failed:", "no such file"]
     (item,) = RESPONSES.request(prompt, NOTHING)["input"]
     assert [part["text"] for part in item["output"]] == ["The tool failed:", "no such file"]
+
+
+def test_ids_of_calls_are_written_as_anthropic_takes_them():
+    """Kimi's are functions.count:0, which Anthropic refuses."""
+    call = {"id": "functions.count:0", "type": "function", "function": {"name": "count", "arguments": "{}"}}
+    said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    result = {"role": "tool", "tool_call_id": "functions.count:0", "content": "1"}
+    sent = MESSAGES.request(CHAT.prompt({"messages": [*ASK, said, result]}, NOTHING), NOTHING)
+    use, given = (message["content"][0] for message in sent["messages"][1:])
+    assert use["id"] == given["tool_use_id"] == "functions_count_0"
+
+
+def test_developers_speak_as_the_system_to_servers_of_chat():
+    """Few servers but OpenAI's know the role, and there both mean the same."""
+    items = [{"role": "developer", "content": "Be brief."}, *ASK]
+    body = RESPONSES.prompt({"input": items}, NOTHING)
+    assert CHAT.request(body, NOTHING)["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert RESPONSES.request(body, NOTHING)["input"][0]["role"] == "developer"
 
 
 def test_images_that_a_tool_gave_come_after_its_result_in_a_chat():
@@ -243,6 +260,15 @@ def test_what_would_be_lost_is_named_and_may_be_allowed(one, other, body, what):
         json.dumps(sent.body)
 
 
+def test_a_field_that_may_be_lost_by_name_is_not_sent_to_models_that_refuse_it():
+    body = {"model": "sigma-mem", "messages": ASK, "temperature": 0.5, "top_p": 0.9}
+    peer = Upstream(name="a", base_url="http://127.0.0.1/v1", protocols=("messages",))
+    for allowed, kept in (((), {0.5, 0.9}), (("temperature", "thinking"), {0.9}), (("*",), {0.5, 0.9})):
+        sent, lost = sent_to(dataclasses.replace(peer, may_lose=allowed), CHAT.read(body, {}))
+        assert {sent.body[key] for key in ("temperature", "top_p") if key in sent.body} == kept
+        assert lost == []
+
+
 CODING_AGENTS = [
     (
         MESSAGES,
@@ -310,6 +336,47 @@ def test_an_answer_comes_back_as_it_was_whole_and_streamed(protocol, reply):
     deltas = [delta for event in events for delta in reader.feed(event)]
     written = [event for delta in [*deltas, end] for event in writer.write(delta)]
     assert gathered(protocol, written) == (streamed, end)
+
+
+def piece(finish=None, **delta):
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def call_piece(arguments, **more):
+    return {"index": 0, **more, "function": {"name": more.get("id") and "count", "arguments": arguments}}
+
+
+ODD_STREAMS = {
+    "one index for all calls": [
+        piece(tool_calls=[call_piece('{"a":1}', id="call_1"), call_piece("{}", id="call_2")]),
+        piece("tool_calls"),
+    ],
+    "nulls, and stop": [
+        piece(role="assistant", content=None, tool_calls=None),
+        piece(tool_calls=[call_piece(None, id="call_1")]),
+        piece(tool_calls=[call_piece('{"a":1}', id=None)]),
+        piece(tool_calls=[call_piece("{}", id="call_2") | {"index": 1}]),
+        piece("stop"),
+    ],
+}
+
+
+@pytest.mark.parametrize("events", ODD_STREAMS.values(), ids=list(ODD_STREAMS))
+def test_calls_come_out_right_as_some_servers_stream_them(events):
+    """Ollama and Gemini give every call the index 0; others send nulls, or "stop" after calls."""
+    parts, end = gathered(CHAT, events)
+    assert (parts, end.stop) == ((CALL, Call("call_2", "count", "{}")), "tool")
+    writer = MESSAGES.writer({})
+    reader = CHAT.reader(CHAT)
+    deltas = [delta for event in events for delta in reader.feed(event)]
+    written = [event for delta in [*deltas, reader.end()] for event in writer.write(delta)]
+    assert gathered(MESSAGES, written)[0] == parts
+
+
+def test_an_answer_with_calls_ended_in_them_whatever_the_server_says():
+    call = {"id": "call_1", "type": "function", "function": {"name": "count", "arguments": None}}
+    body = {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "stop"}]}
+    assert CHAT.reply(body) == ModelReply((Call("call_1", "count", ""),), "tool", None)
 
 
 def gathered(protocol, events):

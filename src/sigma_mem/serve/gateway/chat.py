@@ -15,23 +15,34 @@ _FINISHES = {"length": "length", "tool": "tool_calls", "refusal": "content_filte
 # ---- streams
 
 
-def _index(call: Any) -> int:
-    index = mapping(call).get("index")
-    return index if isinstance(index, int) else 0
+def _stop(finish: object, called: bool) -> p.Stop:
+    """How an answer ended; some servers say "stop" after calls of tools."""
+    stop = _STOPS.get(str(finish), "end")
+    return "tool" if called and stop == "end" else stop
 
 
 class _ChatReader(EventReader):
+    """Numbers calls by their ids: some servers give each the index 0."""
+
+    def __init__(self, protocol: Protocol) -> None:
+        super().__init__(protocol)
+        self._ids: list[str] = []
+        self._at: dict[object, int] = {}  # the call that an index stands for now
+
     def feed(self, event: Body) -> Iterator[p.Delta]:
         self.usage = self.protocol.usage(event) or self.usage
         for choice in map(mapping, event["choices"][:1]):
             delta = mapping(choice.get("delta"))
             if isinstance(text := delta.get("content") or delta.get("refusal"), str):
                 yield p.Text(text)
-            for call in delta.get("tool_calls") or ():
-                found = _call(call)
-                yield p.CallDelta(_index(call), found.id, found.name, found.arguments)
-            if isinstance(finish := choice.get("finish_reason"), str):
-                self.stop = _STOPS.get(finish, "end")
+            for call in map(mapping, delta.get("tool_calls") or ()):
+                index, found = call.get("index"), _call(call)
+                if index not in self._at or (found.id and found.id != self._ids[self._at[index]]):
+                    self._at[index] = len(self._ids)
+                    self._ids.append(found.id)
+                yield p.CallDelta(self._at[index], found.id, found.name, found.arguments)
+            if finish := choice.get("finish_reason"):
+                self.stop = _stop(finish, bool(self._ids))
 
 
 class _ChatWriter(EventWriter):
@@ -58,7 +69,7 @@ class _ChatWriter(EventWriter):
                 if usage is not None and self._with_usage:
                     yield self._head | {
                         "choices": [],
-                        "usage": p.written_usage(usage, "prompt", "completion"),
+                        "usage": CHAT.written_usage(usage),
                     }
 
     def _chunk(self, delta: Body, finish: str | None = None) -> Body:
@@ -72,6 +83,7 @@ class _Chat(Protocol):
     """``POST /v1/chat/completions``."""
 
     name, path, prefix, answers = "chat", "chat/completions", "chatcmpl-", "choices"
+    tokens = "prompt_tokens", "completion_tokens"
     known = p.names("messages tools tool_choice max_tokens n")
     fields: ClassVar = {
         "parallel": "parallel_tool_calls",
@@ -139,10 +151,9 @@ class _Chat(Protocol):
         if isinstance(refusal := message.get("refusal"), str) and refusal:
             parts.append(p.Text(refusal))
             return p.ModelReply(tuple(parts), "refusal", self.usage(body))
-        parts += [_call(call) for call in (calls if isinstance(calls, list) else ())]
-        return p.ModelReply(
-            tuple(parts), _STOPS.get(str(choice.get("finish_reason")), "end"), self.usage(body)
-        )
+        called = [_call(call) for call in (calls if isinstance(calls, list) else ())]
+        stop = _stop(choice.get("finish_reason"), bool(called))
+        return p.ModelReply((*parts, *called), stop, self.usage(body))
 
     def response(self, reply: p.ModelReply, request: Body) -> Body:
         calls = [part for part in reply.parts if isinstance(part, p.Call)]
@@ -151,11 +162,8 @@ class _Chat(Protocol):
             message["tool_calls"] = [_written_call(call) for call in calls]
         choice = {"index": 0, "message": message, "logprobs": None}
         choice["finish_reason"] = _FINISHES.get(reply.stop, "stop")
-        usage = reply.usage and p.written_usage(reply.usage, "prompt", "completion")
+        usage = reply.usage and self.written_usage(reply.usage)
         return _head("chat.completion") | {"choices": [choice], "usage": usage}
-
-    def usage(self, body: Body) -> p.Usage | None:
-        return p.usage_in(body.get("usage"), "prompt", "completion")
 
     def is_last(self, event: Body) -> bool:
         if not isinstance(choices := event.get("choices"), list):
@@ -221,10 +229,9 @@ def _parts(content: Any, lose: Lose) -> Iterator[p.Text | p.Image]:
 
 
 def _call(call: Any) -> p.Call:
-    function = mapping(mapping(call).get("function"))
-    return p.Call(
-        str(mapping(call).get("id", "")), str(function.get("name", "")), str(function.get("arguments", ""))
-    )
+    call, function = mapping(call), mapping(mapping(call).get("function"))
+    said = call.get("id"), function.get("name"), function.get("arguments")
+    return p.Call(*(str(each or "") for each in said))  # some servers send nulls
 
 
 def _function(tool: p.Tool) -> Body:
@@ -243,6 +250,7 @@ def _written(message: p.Message, lose: Lose) -> Iterator[Body]:
     results = [part for part in message.parts if isinstance(part, p.Result)]
     calls = [part for part in message.parts if isinstance(part, p.Call)]
     others = [part for part in message.parts if isinstance(part, p.Text | p.Image)]
+    role = "system" if message.role == "developer" else message.role  # which few servers but OpenAI's know
     if list(message.parts) != [*results, *others, *calls] and not calls:  # a text has no place next to calls
         lose("the order of texts and results of tools")
     for result in results:
@@ -255,9 +263,9 @@ def _written(message: p.Message, lose: Lose) -> Iterator[Body]:
         yield {"role": "tool", "tool_call_id": result.id, "content": _content(texts)}
     if calls:
         content = _content(others) if others else None
-        yield {"role": message.role, "content": content, "tool_calls": [_written_call(c) for c in calls]}
+        yield {"role": role, "content": content, "tool_calls": [_written_call(c) for c in calls]}
     elif others or not results:
-        yield {"role": message.role, "content": _content(others)}
+        yield {"role": role, "content": _content(others)}
 
 
 def _content(parts: Collection[p.Part]) -> Any:

@@ -113,7 +113,9 @@ class Conversations:
             return now.peer, "no other peer can take it"
         if gains[best] > self._margin and gains[best] * self._value > costs[best]:
             return best, ""
-        return now.peer, f"{best} would gain {gains[best]:.3g} and the switch costs {costs[best]:.3g}"
+        gain, cost = f"{best} would gain {gains[best]:.3g}", f"the switch costs {costs[best]:.3g}"
+        within = f", at most the margin of {self._margin:g}," if 0.0 < gains[best] <= self._margin else ""
+        return now.peer, f"{gain}{within} and {cost}"
 
     def _cost(self, now: Conversation, peer: str) -> float:
         """Of the tokens that the present peer has in its cache, read anew by another."""

@@ -1,5 +1,6 @@
 """Anthropic's Messages."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -66,7 +67,7 @@ class _MessagesWriter(EventWriter):
     def write(self, delta: p.Delta) -> Iterator[Body]:
         if self._index < 0 and self._open is None:
             self._index = 0
-            yield {"type": "message_start", "message": _message(None, _usage(p.Usage()))}
+            yield {"type": "message_start", "message": _message(None, None)}
         match delta:
             case p.Text(text):
                 if text:
@@ -82,7 +83,8 @@ class _MessagesWriter(EventWriter):
             case p.End(stop, usage):
                 yield from self._close()
                 ended = {"stop_reason": _REASONS.get(stop, "end_turn"), "stop_sequence": None}
-                yield {"type": "message_delta", "delta": ended, "usage": _usage(usage or p.Usage())}
+                used = MESSAGES.written_usage(usage or p.Usage())
+                yield {"type": "message_delta", "delta": ended, "usage": used}
                 yield {"type": "message_stop"}
 
     def _block(self, which: int | str, empty: Body) -> Iterator[Body]:
@@ -189,14 +191,10 @@ class _Messages(Protocol):
         return p.ModelReply(tuple(parts), _STOPS.get(str(body.get("stop_reason")), "end"), self.usage(body))
 
     def response(self, reply: p.ModelReply, request: Body) -> Body:
-        return _message(_REASONS.get(reply.stop, "end_turn"), _usage(reply.usage or p.Usage())) | {
-            "content": _blocks(reply.parts, str)  # a reply has nothing to lose
-        }
+        content = _blocks(reply.parts, str)  # a reply has nothing to lose
+        return _message(_REASONS.get(reply.stop, "end_turn"), reply.usage) | {"content": content}
 
-    def usage(self, body: Body) -> p.Usage | None:
-        found = mapping(body.get("message")).get("usage") or body.get("usage")
-        if not isinstance(found, dict):
-            return None
+    def read_usage(self, found: Body) -> p.Usage:
         usage = p.usage_of(
             found.get("input_tokens"),
             found.get("output_tokens"),
@@ -205,6 +203,14 @@ class _Messages(Protocol):
             mapping(found.get("output_tokens_details")).get("thinking_tokens"),
         )
         return replace(usage, input=usage.input + usage.cached + usage.written)
+
+    def written_usage(self, usage: p.Usage) -> Body:
+        return {
+            "input_tokens": max(0, usage.input - usage.cached - usage.written),
+            "output_tokens": usage.output,
+            "cache_read_input_tokens": usage.cached,
+            "cache_creation_input_tokens": usage.written,
+        }
 
     def is_last(self, event: Body) -> bool:
         return kind_of(event) == "message_stop"
@@ -298,12 +304,18 @@ def _blocks(parts: Iterable[p.Part], lose: Lose) -> list[Body]:
                     lose("the detail of an image")
                 blocks.append({"type": "image", "source": _source(url)})
             case p.Call(id, name, arguments):
-                call = {"type": "tool_use", "id": id, "name": name, "input": _input(arguments)}
+                call = {"type": "tool_use", "id": _id(id), "name": name, "input": _input(arguments)}
                 blocks.append(call)
             case p.Result(id, given, failed):
-                result: Body = {"type": "tool_result", "tool_use_id": id, "content": _blocks(given, lose)}
+                result: Body = {"type": "tool_result", "tool_use_id": _id(id)}
+                result["content"] = _blocks(given, lose)
                 blocks.append(result | {"is_error": True} if failed else result)
     return blocks
+
+
+def _id(id: str) -> str:
+    """The id of a call in the characters that Anthropic takes."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 
 def _source(url: str) -> Body:
@@ -322,18 +334,10 @@ def _input(arguments: str) -> object:
         return {"arguments": arguments}
 
 
-def _usage(usage: p.Usage) -> Body:
-    return {
-        "input_tokens": max(0, usage.input - usage.cached - usage.written),
-        "output_tokens": usage.output,
-        "cache_read_input_tokens": usage.cached,
-        "cache_creation_input_tokens": usage.written,
-    }
-
-
-def _message(reason: str | None, usage: Body) -> Body:
+def _message(reason: str | None, usage: p.Usage | None) -> Body:
     head = {"id": p.new_id("msg_"), "type": "message", "role": "assistant", "model": "", "content": []}
-    return head | {"stop_reason": reason, "stop_sequence": None, "usage": usage}
+    used = MESSAGES.written_usage(usage or p.Usage())
+    return head | {"stop_reason": reason, "stop_sequence": None, "usage": used}
 
 
 MESSAGES = _Messages()

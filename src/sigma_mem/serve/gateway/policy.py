@@ -124,7 +124,8 @@ class Turn:
         """
         self._metrics.decided(decision.read)
         unrecorded = await self._record(decision, peer)
-        self.on_settled(self.id, peer, self.calls.seen_tokens.get(peer))
+        used = self.calls.usages.get(peer)
+        self.on_settled(self.id, peer, None if used is None else used.input + used.output)
         confidence = decision.confidence if peer == decision.peer else decision.probs[peer]
         self._metrics.confidence.observe(confidence)
         failures = self.calls.failures
@@ -170,9 +171,10 @@ class Turn:
     async def reply(self, decision: Decision, peer: str, answer: Body) -> Whole:
         """The peer's answer under our id, once the decision is on disk."""
         summary = await self.settle(decision, peer)
-        if len(self.calls.usages) > 1:  # what all that answered used together
-            answer = answer | {"usage": p.summed_usage(self.calls.usages)}
-        stamped = self.request.protocol.stamped(answer, p.Stamp(self.id, peer, summary, self.kept))
+        protocol, usages = self.request.protocol, self.calls.usages
+        if len(usages) > 1:  # what all that answered used together
+            answer = answer | {"usage": protocol.written_usage(sum(usages.values(), p.Usage()))}
+        stamped = protocol.stamped(answer, p.Stamp(self.id, peer, summary, self.kept))
         return stamped, p.headers_of(summary)
 
 

@@ -7,6 +7,7 @@ here knows of memories or upstreams.
 """
 
 import json
+import operator
 import re
 import secrets
 from abc import ABC, abstractmethod
@@ -141,6 +142,9 @@ class Usage:
     written: int = 0
     reasoning: int = 0
 
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(*map(operator.add, astuple(self), astuple(other)))
+
     def or_more(self, other: "Usage | None") -> "Usage":
         """The larger of two counts each: a stream counts up."""
         return self if other is None else Usage(*map(max, astuple(self), astuple(other)))
@@ -247,53 +251,6 @@ def usage_of(input: object, output: object, cached: object, written: object, rea
     return Usage(*found)
 
 
-def usage_in(found: object, asked: str, said: str) -> Usage | None:
-    """A usage as OpenAI writes it, with its words for the prompt and the answer."""
-    if not isinstance(found, dict):
-        return None
-    prompt, answer = found.get(f"{asked}_tokens_details"), found.get(f"{said}_tokens_details")
-    prompt, answer = prompt if isinstance(prompt, dict) else {}, answer if isinstance(answer, dict) else {}
-    return usage_of(
-        found.get(f"{asked}_tokens"),
-        found.get(f"{said}_tokens"),
-        prompt.get("cached_tokens"),
-        prompt.get("cache_write_tokens"),
-        answer.get("reasoning_tokens"),
-    )
-
-
-def written_usage(usage: Usage, asked: str, said: str) -> Body:
-    """The same, written."""
-    return {
-        f"{asked}_tokens": usage.input,
-        f"{asked}_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.written},
-        f"{said}_tokens": usage.output,
-        f"{said}_tokens_details": {"reasoning_tokens": usage.reasoning},
-        "total_tokens": usage.input + usage.output,
-    }
-
-
-def summed_usage(usages: Iterable[object]) -> dict[str, Any] | None:
-    """Token counts of several answers, added up key by key; None if none was reported.
-
-    >>> summed_usage([{"total_tokens": 3, "details": {"cached": 1}}, None, {"total_tokens": 4}])
-    {'total_tokens': 7, 'details': {'cached': 1}}
-    """
-    found = [usage for usage in usages if isinstance(usage, Mapping)]
-    if len(found) <= 1:
-        return dict(found[0]) if found else None
-    total: dict[str, Any] = {}
-    for key in dict.fromkeys(key for usage in found for key in usage):
-        values = [usage[key] for usage in found if usage.get(key) is not None]
-        if any(isinstance(value, Mapping) for value in values):
-            total[key] = summed_usage(values)
-        elif values and all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
-            total[key] = sum(values)
-        else:
-            total[key] = values[0] if values else None
-    return total
-
-
 # ---- JSON and events as bytes
 
 
@@ -306,9 +263,9 @@ def decode_json(raw: bytes | str) -> object:
     try:
         return from_json(raw, allow_inf_nan=False)  # a tenth of json's time for small texts
     except ValueError:  # not JSON; or UTF-16, or lone surrogates, which only json reads
-        text = raw if isinstance(raw, str) else raw.decode(json.detect_encoding(raw), "surrogatepass")
+        pass
     try:
-        return _DECODER.decode(text)
+        return json.loads(raw, parse_constant=_refuse)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -325,18 +282,9 @@ def _refuse(constant: str) -> float:
     raise ValueError(f"{constant} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-
-
 def clean_unicode(text: str) -> str:
     """The text with a question mark for every lone surrogate, which JSON can carry and no encoder takes."""
     return text.encode("utf-8", "replace").decode()
-
-
-def event_bytes(body: Mapping[str, Any], name: str = "") -> bytes:
-    """A JSON object as one event, with the event's name if it has one."""
-    head = b"event: %b\n" % name.encode() if name else b""
-    return b"%bdata: %b\n\n" % (head, encode_json(body))
 
 
 # ---- the gateway's own names
@@ -461,6 +409,7 @@ class Protocol(ABC):
     holder: ClassVar[str] = ""  # the field of an event that holds the response; empty if an event is one
     fields: ClassVar[Mapping[str, str]]  # plain field of a `ModelRequest` → field, or "outer.inner"
     known: ClassVar[frozenset[str]]  # other fields of a request that are read
+    tokens: ClassVar[tuple[str, str]] = ("input_tokens", "output_tokens")  # those of the prompt, the answer
     functions: ClassVar[tuple[str | None, ...]] = ("function",)  # types of tools that are functions
     schema: ClassVar[str] = "parameters"  # the field of such a tool for the schema of its arguments
     headers: ClassVar[Mapping[str, str]] = {}  # that its upstreams get; the client's own take their place
@@ -484,8 +433,7 @@ class Protocol(ABC):
         sent, in_loop = dict(body), None
         if isinstance(body[self.turns], list):
             sent[self.turns], in_loop = without_marks(items)
-        given = sent.pop("sigma_mem", None)
-        options = _NO_OPTIONS if given is None else options_in(given)
+        options = options_in(sent.pop("sigma_mem", None))
         way, _, said = model.partition(":")
         if options.topic is None:
             said = headers.get("x-sigma-mem-topic") or (said if way in VIRTUAL else "")
@@ -600,9 +548,29 @@ class Protocol(ABC):
             named["sigma_mem"] = stamp.summary
         return named
 
-    @abstractmethod
     def usage(self, body: Body) -> Usage | None:
         """The tokens that a response, or an event, reports."""
+        held = body.get(self.holder)
+        found = (held.get("usage") if isinstance(held, dict) else None) or body.get("usage")
+        return self.read_usage(found) if isinstance(found, dict) else None
+
+    def read_usage(self, found: Body) -> Usage:
+        """A usage as OpenAI writes it."""
+        asked, said = self.tokens
+        prompt, answer = mapping(found.get(f"{asked}_details")), mapping(found.get(f"{said}_details"))
+        cached, written = prompt.get("cached_tokens"), prompt.get("cache_write_tokens")
+        return usage_of(found.get(asked), found.get(said), cached, written, answer.get("reasoning_tokens"))
+
+    def written_usage(self, usage: Usage) -> Body:
+        """The same, written."""
+        asked, said = self.tokens
+        return {
+            asked: usage.input,
+            f"{asked}_details": {"cached_tokens": usage.cached, "cache_write_tokens": usage.written},
+            said: usage.output,
+            f"{said}_details": {"reasoning_tokens": usage.reasoning},
+            "total_tokens": usage.input + usage.output,
+        }
 
     def answer(self, body: Body) -> Answer | str | None:
         """What a response says, to be voted on; calls of tools are equal if name and arguments are."""
@@ -637,8 +605,9 @@ class Protocol(ABC):
         return False
 
     def event(self, body: Body) -> bytes:
-        """One event as bytes."""
-        return event_bytes(body, str(body.get("type", "")))
+        """One event as bytes, with its name if it has a type."""
+        head = f"event: {body['type']}\n".encode() if "type" in body else b""
+        return b"%bdata: %b\n\n" % (head, encode_json(body))
 
     def failure(self, message: str, code: str, status: int) -> Body:
         """The event that ends a stream which broke off."""
@@ -764,23 +733,19 @@ def marked(body: Body, response: str) -> Body:
     {'content': [{'type': 'tool_use', 'id': 'toolu_1--msg_7'}]}
     """
     found = dict(body)
-    waiting = [found]
-    while waiting:
-        part = waiting.pop()
-        key = "call_id" if "call_id" in part else "id"
-        is_call = key == "call_id" or part.get("type") in _CALLS or "function" in part
-        if is_call and isinstance(part.get(key), str) and part[key]:
-            part[key] = f"{part[key]}--{response}"
-        for inner in _INSIDE.intersection(part):
-            if isinstance(part[inner], dict):
-                part[inner] = dict(part[inner])
-                waiting.append(part[inner])
-            elif isinstance(part[inner], list):
-                part[inner] = list(part[inner])
-                for place, each in enumerate(part[inner]):
-                    if isinstance(each, dict):
-                        part[inner][place] = dict(each)
-                        waiting.append(part[inner][place])
+    key = "call_id" if "call_id" in body else "id"
+    is_call = key == "call_id" or body.get("type") in _CALLS or "function" in body
+    if is_call and isinstance(body.get(key), str) and body[key]:
+        found[key] = f"{body[key]}--{response}"
+    for inside in _INSIDE.intersection(body):
+        held = body[inside]
+        if isinstance(held, dict):
+            found[inside] = marked(held, response)
+        elif isinstance(held, list):
+            found[inside] = list(held)
+            for place, each in enumerate(held):
+                if isinstance(each, dict):
+                    found[inside][place] = marked(each, response)
     return found
 
 
@@ -790,29 +755,29 @@ def without_marks(turns: Sequence[Any]) -> tuple[list[Any], str | None]:
     >>> without_marks([{"role": "user"}, {"role": "tool", "tool_call_id": "call_1--chatcmpl-7"}])
     ([{'role': 'user'}, {'role': 'tool', 'tool_call_id': 'call_1'}], 'chatcmpl-7')
     """
-    sent, answered = list(turns), None
-    for place, turn in enumerate(turns):
-        answered = None
-        if not isinstance(turn, dict):
-            continue
-        if not _IDS.isdisjoint(turn):
-            turn, answered = _without_mark(turn)
-        for key in ("content", "tool_calls"):
-            if isinstance(parts := turn.get(key), list):
-                own = [_without_mark(part) for part in parts]
-                turn = turn | {key: [part for part, _ in own]}
-                answered = answered or next((response for _, response in own if response), None)
-        sent[place] = turn
+    sent, answered = [], None
+    for turn in turns:
+        own, answered = _without_mark(turn)
+        sent.append(own)
     return sent, answered
 
 
 def _without_mark(part: Any) -> tuple[Any, str | None]:
     """A part with the upstream's own ids, and the response whose call it is the result of, if it is one."""
-    answered = None
-    for key in _IDS.intersection(part) if isinstance(part, dict) else ():
-        found = _MARK.search(part[key]) if isinstance(part[key], str) else None
-        if found is not None:
-            part = part | {key: part[key][: found.start()]}
+    if not isinstance(part, dict):
+        return part, None
+    found, answered = dict(part), None
+    for key in _IDS.intersection(part):
+        mark = _MARK.search(part[key]) if isinstance(part[key], str) else None
+        if mark is not None:
+            found[key] = part[key][: mark.start()]
             if key.startswith("tool_") or (key == "call_id" and str(part.get("type")).endswith("_output")):
-                answered = found[1]
-    return part, answered
+                answered = mark[1]
+    for key in ("content", "tool_calls"):
+        if isinstance(parts := part.get(key), list):
+            found[key] = []
+            for each in parts:
+                own, response = _without_mark(each)
+                found[key].append(own)
+                answered = answered or response
+    return found, answered

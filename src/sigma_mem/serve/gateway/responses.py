@@ -276,9 +276,6 @@ class _Responses(Protocol):
             named["id"] = f"{stamp.id}--{body['id']}"
         return named
 
-    def usage(self, body: Body) -> p.Usage | None:
-        return p.usage_in(mapping(body.get("response")).get("usage") or body.get("usage"), "input", "output")
-
     def is_last(self, event: Body) -> bool:
         return kind_of(event, "response.failed") in _ENDS
 
@@ -402,7 +399,7 @@ def _ended(response: Body, output: list[Body], stop: p.Stop, usage: p.Usage | No
         "status": "completed" if reason is None else "incomplete",
         "incomplete_details": None if reason is None else {"reason": reason},
         "output": output,
-        "usage": usage and p.written_usage(usage, "input", "output"),
+        "usage": usage and RESPONSES.written_usage(usage),
     }
 
 

@@ -19,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -477,7 +478,9 @@ def sent_to(upstream: Upstream, request: Request) -> tuple[Sent, list[str]]:
     if protocol.name not in upstream.protocols:
         protocol = _PROTOCOLS[upstream.protocols[0]]
         try:
-            body = protocol.request(request.protocol.prompt(body, lost.append), lost.append)
+            prompt = request.protocol.prompt(body, lost.append)
+            dropped: dict[str, Any] = dict.fromkeys(p.PLAIN.intersection(upstream.may_lose))
+            body = protocol.request(replace(prompt, **dropped), lost.append)
             allowed = lost if "*" in upstream.may_lose else upstream.may_lose
             lost = [what for what in dict.fromkeys(lost) if what not in allowed]
         except p.UNREADABLE:
@@ -503,9 +506,8 @@ class Calls:
         self.left_out: dict[str, str] = {}  # what would have been lost of the request
         self.costs: dict[str, float] = {}  # of answers of upstreams that have a price
         self.cost = 0.0  # of all of them
-        self.seen_tokens: dict[str, int] = {}  # of the conversation, the peer's own answer included
         self.wants_text, self.texts = False, dict[str, str]()
-        self.usages: list[object] = []  # as the answers report them
+        self.usages: dict[str, p.Usage] = {}  # as the answers report them
         self._sent: dict[str, Sent] = {}
         self._clock = asyncio.get_running_loop().time
         self._ends = self._clock() + deadline
@@ -546,9 +548,11 @@ class Calls:
         """A peer's whole answer."""
         (peer, sent), protocol = self._call(name), self.request.protocol
         try:
-            body = {key: sent.body[key] for key in sent.body if key not in ("stream", "stream_options")}
-            whole = replace(sent, body=body)
-            answer = await peer.post(sent.protocol.path, whole, sent.protocol.check, self._ends)
+            whole = dict(sent.body)
+            for field in ("stream", "stream_options"):
+                whole.pop(field, None)
+            asked = replace(sent, body=whole)
+            answer = await peer.post(sent.protocol.path, asked, sent.protocol.check, self._ends)
         except UpstreamError as error:
             self.failures[name] = error
             raise
@@ -559,7 +563,6 @@ class Calls:
             self.texts[name] = said.text if isinstance(said, Answer) else said
         for item in answer["output"] if self._keep is not None else ():
             self._kept(name, {"type": _ITEM, "item": item}, sent.protocol)
-        self.usages.append(answer.get("usage"))
         return answer
 
     async def stream(self, name: str) -> EventStream:
@@ -613,7 +616,7 @@ class Calls:
         """A peer reported its usage."""
         if usage is None:
             return
-        self.seen_tokens[peer.name] = usage.input + usage.output
+        self.usages[peer.name] = usage
         if peer.has_price:
             cost = price_of(peer.settings, usage)
             self.pool.paid(peer.name, cost - self.costs.get(peer.name, 0.0))
