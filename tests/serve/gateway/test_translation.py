@@ -209,7 +209,8 @@ def message(*blocks, **more):
 
 SHOT = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 LOSSES = [
-    (CHAT, MESSAGES, {"messages": [], "seed": 7}, "seed"),
+    (CHAT, MESSAGES, {"messages": [], "seed": 0}, "seed"),
+    (CHAT, MESSAGES, {"messages": [], "modalities": ["text", "audio"]}, "modalities"),
     (CHAT, MESSAGES, {"messages": [], "n": 2}, "n"),
     (CHAT, MESSAGES, {"messages": [], "temperature": 1.5}, "temperature above 1"),
     (CHAT, MESSAGES, {"messages": [], "reasoning_effort": "minimal"}, "effort minimal"),
