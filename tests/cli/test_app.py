@@ -22,7 +22,7 @@ from sigma_mem.decide import READS
 from sigma_mem.errors import EncoderMismatchError, InputError, MissingExtraError, StoreBusyError
 
 Capture = pytest.CaptureFixture[str]
-HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_mem.demo")
+HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.serve", "sigma_mem.demo")
 ALONE = "import importlib.metadata as m; m.entry_points = lambda **_: m.EntryPoints()"
 COMPLETED = {"bash": "COMP_WORDS=sigma-mem ro|COMP_CWORD=1", "zsh": "_TYPER_COMPLETE_ARGS=sigma-mem ro"}
 PANELS = {
@@ -79,7 +79,7 @@ def test_help_has_examples(name, call):
 
 
 def test_a_bug_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sigma_mem.session.SigmaMem", None)
+    monkeypatch.setattr("sigma_mem.cli.options.SigmaMem", None)
     with pytest.raises(TypeError):
         run(["route", "--memory", "never-made.db", "--peers", "a,b", "Q"])
     assert not Path("never-made.db").exists()
@@ -93,7 +93,7 @@ def test_errors_are_one_line_and_a_code(error, code, monkeypatch, call):
     def fails(*arguments, **options):
         raise error("got this;\n expected that")
 
-    monkeypatch.setattr("sigma_mem.streams.load_stream", fails)
+    monkeypatch.setattr("sigma_mem.cli.options.load_stream", fails)
     said = call("learn", "x.jsonl", "--memory", "never-made.db", code=code)
     assert said == "sigma-mem: got this; expected that"
 
@@ -102,7 +102,7 @@ def test_an_interruption_is_130(monkeypatch, capsys):
     def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sigma_mem.streams.load_stream", interrupted)
+    monkeypatch.setattr("sigma_mem.cli.options.load_stream", interrupted)
     assert run(["learn", "x.jsonl", "--memory", "never-made.db"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 

@@ -190,7 +190,7 @@ BAD = [
     ("route --memory {}.none --peers a,b --encoder hashed --gamma 2 Q", "gamma"),
     ("route --memory {} --read best Q", "read is 'best'"),
     ("route --memory {} --after nobody Q", "nobody"),
-    ("route --memory {}", "Missing argument"),
+    ("route --memory {}", "neither question, phi nor topic was given"),
     ("route Q", "Missing option '--memory'"),
     ("vote --memory {} Q", "Missing option '--answer'"),
     ("vote --memory {} Q -a ann", "expected peer=value"),

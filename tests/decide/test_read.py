@@ -48,6 +48,16 @@ def test_every_read_can_be_told_from_the_others():
     assert chosen["posterior-no-g"] == 2  # the largest score among answers that are not null
 
 
+@pytest.mark.parametrize("read", ["m-route", "calibrated-route"])
+@given(values=st.lists(st.tuples(st.integers(-3, 3).map(float), st.integers(-2, 2)), min_size=1, max_size=8))
+def test_a_route_takes_the_largest_of_those_that_answered_and_the_first_of_equals(read, values):
+    """eq:direct_m_route"""
+    worth, groups = zip(*values, strict=True)
+    able = [p for p, group in enumerate(groups) if group > -2] or list(range(len(groups)))
+    chosen = READS[read].choose(view(worth, worth, groups))
+    assert (chosen.peer, chosen.group) == (max(able, key=lambda p: (worth[p], -p)), groups[chosen.peer])
+
+
 def test_a_registry_is_checked():
     with pytest.raises(InputError, match="expected distinct names"):
         READS.with_read(READS["majority"])

@@ -17,14 +17,15 @@ from sigma_mem.ledger.decision import decision_in, feedback_in, feedback_line
 from sigma_mem.ledger.lines import (
     Charge,
     DecisionLine,
+    ForgetLine,
     ForgottenLine,
     Line,
     OpenLine,
     PacedDecision,
     PanelPlace,
+    ServedLine,
     claim_bytes,
     feature_bytes,
-    forget_line,
     open_line,
     peer_line,
     phi_bytes,
@@ -34,7 +35,6 @@ from sigma_mem.ledger.lines import (
     reset_line,
     revoke_line,
     score_bytes,
-    served_line,
 )
 from sigma_mem.ledger.records import encoded, from_json, line_of, record_of, to_json
 from sigma_mem.memory import Settings
@@ -114,20 +114,20 @@ def others():
     """One line of every other kind."""
     opening = OpenLine(POOL, 4, Settings(), {"name": "phi", "version": "1"}, True)
     said = Feedback("f", "d1", {"ann": 1.0, "cät": -0.5}, "ci", 5.0, True)
-    route, charge = sample(), Charge(1.0, 1.0, 2.0, 3.0, 1.0, ("b", 2), True)
+    charge = Charge(1.0, 1.0, 2.0, 3.0, 1.0, ("b", 2), True)
     return [
         open_line(opening, 7.0),
         feedback_line(said, "f~1", 3.0, Standing(0.5, 0.25, {"x": 0.1})),
         feedback_line(said, "f", 3.0),
         ref_line("trace", "d1"),
-        served_line(route, "ann", 0, 4.0, (0.5, 0.25), 0.75, None),
+        Line("served", "d1/0", "d1", ServedLine("d1", "ann", 4.0, (0.5, 0.25), "bob", 0.75)),
         price_line("ann", Price(per_call=0.5), 0, 6.0),
         peer_line("ann", True, 8.0, 1, returning=True),
         reset_line("ann", 0.5, 2, 9.0),
         rename_line("ann", "eve", 1.0, 3, 9.0),
         revoke_line("ci", "ci", 9.5),
         revoke_line("ci", "ci", 9.6, undo=True),
-        forget_line(["d1", "d2"], 10.0),
+        Line("forget", "d1+1", "", ForgetLine(("d1", "d2"), 10.0)),
         Line("decision", "d1", "d1", ForgottenLine(1.0, 2.0, 3.0, None, {"ann": charge})),
     ]
 

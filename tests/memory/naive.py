@@ -213,16 +213,18 @@ def rates(history, settings):
 
 
 def claim_weights(history, settings):
-    """Weight of the regression, (P,), and of every horizon and the local claim, (P, H + 1)."""
+    """Weights of the three estimators, (P, 3), and of every horizon and the local claim, (P, H + 1)."""
     n_peers, n_horizons = history.c.shape[1], len(settings.horizons)
-    of_regression, horizons = np.zeros(n_peers), np.zeros((n_peers, n_horizons + 1))
-    horizons[:, -2] = 1.0
+    by_estimator, horizons = np.zeros((n_peers, 3)), np.zeros((n_peers, n_horizons + 1))
+    by_estimator[:, 0] = horizons[:, -2] = 1.0
     if history.claims is None or not history.claims.shape[2]:
-        return of_regression, horizons
-    right, claimed = (1.0 + history.label) / 2.0, (1.0 + history.claims.astype(float)) / 2.0
-    own = np.zeros((n_peers, history.claims.shape[2]))
+        return by_estimator, horizons
+    claims, estimators = history.claims.astype(float), 3 if settings.regression else 0
+    if settings.regression:
+        claims = np.insert(claims, 2, sharper(claims[..., 1]).astype(np.float16), axis=2)
+    right, claimed = (1.0 + history.label) / 2.0, (1.0 + claims) / 2.0
+    own = np.zeros((n_peers, claims.shape[2]))
     lately, slowly = by_peer(history, settings.mixing_rate), by_peer(history, settings.rate)
-    estimators = 2 if settings.regression else 0
     for p in range(n_peers):
         for recent, old, r, claim in zip(lately[p], slowly[p], right[:, p], claimed[:, p], strict=True):
             if recent or old:
@@ -231,18 +233,25 @@ def claim_weights(history, settings):
     for p in range(n_peers):
         said = own[p]
         if settings.regression:
-            pays = said[:2] - [0.0, _rates._GAIN * slowly[p].sum()]
-            odds = np.exp(pays - pays.max()) * [1.0, _rates._REGRESSION]
-            of_regression[p], said = odds[1] / odds.sum(), said[2:]
+            pays = said[:3] - np.array([0.0, 1.0, 1.0]) * _rates._GAIN * slowly[p].sum()
+            odds = np.exp(pays - pays.max()) * [1.0, 0.5, 0.25]
+            if odds[2] < _rates.SURE * odds.sum():
+                odds[2] = 0.0
+            by_estimator[p], said = odds / odds.sum(), said[3:]
         if n_horizons > 1:
             slower = _rates._SLOWER ** np.arange(n_horizons)
-            weights = np.exp(said - said.max()) * np.append(slower, slower[-1] * _rates._LOCAL)
+            weights = np.exp(said - said.max()) * np.append(slower, slower[-1] * _rates.LOCAL)
             weights /= weights.sum()
-            if weights[-1] < _rates._SURE:  # too little for the local claim: its weight is the fast horizon's
+            if weights[-1] < _rates.SURE:  # too little for the local claim: its weight is the fast horizon's
                 weights[max(0, n_horizons - 3)] += weights[-1]
                 weights[-1] = 0.0
             horizons[p] = weights
-    return of_regression, horizons
+    return by_estimator, horizons
+
+
+def sharper(mean):
+    """A mean label whose log-odds are three times as large, kept from certainty."""
+    return np.clip(np.tanh(3.0 * np.arctanh(mean)), -_rates._MOST, _rates._MOST)
 
 
 @dataclass
@@ -262,7 +271,7 @@ def read(history, settings, phi):
     s, most = settings, _rates._MOST
     strength = s.local_strength(history.c.shape[1])
     by_horizon, deviation = rates(history, s), agreed(history, s, phi)
-    of_regression, horizons = claim_weights(history, s)
+    by_estimator, horizons = claim_weights(history, s)
     labelled = history.weight.sum(axis=1) / np.maximum((history.weight > 0.0).sum(axis=1), 1)
     events = fresh_weights(labelled, history.ticks, s.rate).sum()
     prior = by_horizon[-1]
@@ -284,7 +293,7 @@ def read(history, settings, phi):
             )
             regressed = np.clip(prior[p] + vector @ phi, -most, most)
             claims = [np.clip(mean, -most, most), regressed]
-            near = mean = mean + of_regression[p] * (regressed - mean)
+            near = mean = by_estimator[p] @ [mean, regressed, sharper(regressed)]
         overall = by_horizon[:, p] @ horizons[p, :-1] + horizons[p, -1] * by_horizon[fast, p]
         if len(s.horizons) > 1:
             said = near + by_horizon[:, p] - rate

@@ -27,7 +27,7 @@ class Stream:
     claims: np.ndarray
     settings: Settings
     topics: tuple[tuple[str, ...], ...]  # of every event
-    topic_claims: np.ndarray  # (T, P, B)
+    topic_claims: np.ndarray  # (T, P, B + 1)
     weight: np.ndarray | None = None  # (T, P), how much evidence every label is
 
     @property
@@ -127,7 +127,7 @@ def streams(draw, decay=by_event, max_events=150, min_peers=1, complete=False, w
         claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, settings.n_claims)).astype(np.float16),
         settings=settings,
         topics=tuple(tuple(rng.permutation(TOPICS)[:k]) for k in rng.integers(0, most + 1, n_events)),
-        topic_claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(SHARES))).astype(np.float16),
+        topic_claims=rng.uniform(-0.98, 0.98, (n_events, n_peers, len(SHARES) + 1)).astype(np.float16),
         weight=rng.uniform(0.05, 1.0, shape) if weighted and draw(st.booleans()) else None,
     )
 

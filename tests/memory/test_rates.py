@@ -257,13 +257,13 @@ def scored(likelier, n_peers=2, n_labels=200, settings=SETTINGS, of=(0,)):
     return sums
 
 
-@pytest.mark.parametrize("claim", range(6))
+@pytest.mark.parametrize("claim", range(7))
 def test_the_claim_that_predicts_better_has_the_weight(claim):
     found = read(scored(claim))
-    if claim < 2:
-        assert found.of_regression[0] == pytest.approx(claim, abs=1e-3)
+    if claim < 3:
+        assert found.estimators[0, claim] > 0.99
     else:
-        assert found.horizons[0, claim - 2] > 0.99
+        assert found.horizons[0, claim - 3] > 0.99
     np.testing.assert_allclose(found.horizons.sum(axis=1), 1.0)
     np.testing.assert_array_equal(found.of_local, found.horizons[:, -1])
 
@@ -272,14 +272,14 @@ def test_the_claim_that_predicts_better_has_the_weight(claim):
 def test_without_a_regression_claims_are_of_horizons(claim):
     settings = replace(SETTINGS, regression=False)
     found = read(scored(claim, settings=settings), settings)
-    assert found.of_regression.tolist() == [0.0, 0.0]
+    assert found.estimators.tolist() == [[1.0, 0.0, 0.0]] * 2
     assert found.horizons[0, claim] > 0.99
 
 
 def test_with_one_horizon_claims_are_of_estimators():
     settings = Settings(gamma=0.99)
     found = read(scored(1, n_peers=1, settings=settings), settings)
-    assert found.of_regression[0] > 0.99
+    assert found.estimators[0, 1] > 0.99
     assert found.horizons.tolist() == [[1.0, 0.0]]
 
 
@@ -287,28 +287,29 @@ def test_before_any_claim_the_slower_horizons_weigh_more_and_the_local_claim_not
     found = read(Sums(1, rate_sums(SETTINGS)))
     assert (np.diff(found.horizons[0, :-1]) > 0.0).all()
     assert found.of_local[0] == 0.0
-    assert 0.0 < found.of_regression[0] < 0.5  # the kernel mean has the benefit of the doubt
+    kernel, regression, sharpened = found.estimators[0]
+    assert kernel > 0.5 > regression > sharpened == 0.0  # the kernel mean has the benefit of the doubt
 
 
 def test_a_regression_that_hardly_predicts_better_is_left_out_however_many_labels_there_are():
     sums = Sums(1, rate_sums(SETTINGS))
-    sums["claims"][:2, 0] = -600.0, -595.0  # of a thousand labels
+    sums["claims"][:3, 0] = -600.0, -595.0, -595.0  # of a thousand labels
     for tick in range(1000):
         w = sums.weights(np.array([float(tick)]), np.ones(1))
         sums.add("labels", label_rows(np.ones((1, 1)), np.ones((1, 1)), len(sums["labels"]) // 3), w)
-    sums["claims"][:2] /= effective_labels(sums).fresh[-2]
-    assert read(sums).of_regression[0] < 0.01
+    sums["claims"][:3] /= effective_labels(sums).fresh[-2]
+    assert read(sums).estimators[0, 0] > 0.99
 
 
 def test_the_local_claim_counts_once_it_is_clearly_better():
-    assert read(scored(5, n_labels=2)).of_local[0] == 0.0
-    assert read(scored(5, n_labels=20)).of_local[0] > 0.3
+    assert read(scored(6, n_labels=2)).of_local[0] == 0.0
+    assert read(scored(6, n_labels=20)).of_local[0] > 0.3
 
 
 def test_weights_are_a_peers_own_as_far_as_its_record_tells():
     """One peer of which the fast horizon is right, one of which the slow one is, and one without a label."""
-    sums = scored(2, n_peers=3, of=(0,))
-    score(sums, 4, of=(1,))
+    sums = scored(3, n_peers=3, of=(0,))
+    score(sums, 5, of=(1,))
     fast, slow, _ = read(sums).horizons
     assert fast[0] > 0.9
     assert slow[2] > 0.9

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.memory import Settings, SigmaState
-from sigma_mem.memory.regression import RIDGE
+from sigma_mem.memory.regression import RIDGE, sharpened, stretch
 
 from .strategies import labels, shares, unit_rows
 
@@ -117,6 +117,45 @@ def test_narrow_traffic_is_believed_to_the_regression_and_noise_is_not():
             assert other[1] > 0.8 > 0.2 > other[0]
         else:
             assert (reading.of_regression < 0.3).all()
+
+
+def test_a_step_is_followed_by_the_sharpened_regression():
+    """Always right on one kind of task and always wrong on three others, which differ a little."""
+    rng, state = np.random.default_rng(0), SigmaState(["a"], 5, Settings())
+
+    def task(kind):
+        phi = np.append(1.0, 0.2 * (np.arange(4) == kind) + 0.05 * rng.normal(size=4))
+        return phi / np.linalg.norm(phi)
+
+    for _ in range(200):
+        kind = rng.integers(4)
+        phi = task(kind)
+        reading, tick = state.read(phi), state.begin_event()
+        state.write(phi, np.array([1.0 if kind == 0 else -1.0]), tick, claims=reading.claims)
+    home = [state.read(task(0)) for _ in range(50)]
+    regressed = np.mean([0.5 + 0.5 * float(reading.claims[0, 1]) for reading in home])
+    assert np.mean([reading.prob[0] for reading in home]) > regressed + 0.05
+    assert np.mean([reading.interval()[1][0] >= 0.98 for reading in home]) > 0.75
+
+
+@given(x=st.lists(st.floats(-0.97, 0.97), min_size=1, max_size=5))
+def test_a_sharpened_mean_has_three_times_the_log_odds(x):
+    mean = np.array(x)
+    np.testing.assert_allclose(
+        sharpened(mean), np.clip(np.tanh(3.0 * np.arctanh(mean)), -0.97, 0.97), atol=1e-12
+    )
+
+
+def test_a_sharpened_claim_is_as_uncertain_as_what_it_sharpens():
+    """Its deviation is that of the regression times the slope; Wilson's is that of the rate it names."""
+    alone = np.array([[0.0], [0.0], [1.0]])
+    for mean in (0.0, 0.2, 0.4):
+        step = 1e-6
+        slope = (sharpened(np.array([mean + step])) - sharpened(np.array([mean - step])))[0] / (2 * step)
+        own = math.sqrt((1.0 - mean**2) / (1.0 - sharpened(np.array([mean]))[0] ** 2))
+        assert stretch(np.array([mean]), alone)[0] == pytest.approx((slope * own) ** 2, rel=1e-3)
+    assert stretch(np.array([0.9]), alone)[0] == 1.0  # never narrower
+    assert stretch(np.array([0.0]), np.array([[0.5], [0.5], [0.0]]))[0] == 1.0
 
 
 def test_the_regression_can_be_left_out():

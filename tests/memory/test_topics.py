@@ -28,7 +28,7 @@ def kernel_sums(state, phi, asked):
     """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B), as of now."""
     factor = state.sums.factor(state.settings.rate, state.now)[:-1]
     of_text = scores(state.sums, "competence", phi, pair_products(phi))[:2] * factor
-    across, within, _ = state.topics._blocks(state.sums, phi, asked)
+    across, within, _, _ = state.topics._blocks(state.sums, phi, asked)
     return _kernel_sums(of_text, across * factor, within * factor)
 
 
@@ -72,7 +72,7 @@ def taught(n_topics, n_peers=2, rank=4):
         np.ones((2, n_peers)),
     )
     for i in range(n_topics):
-        state.topics.write(state.sums, np.eye(rank)[0], (f"topic {i}",), one, one[1])
+        state.topics.write(state.sums, np.eye(rank)[0], (f"topic {i}",), one, one)
     return state
 
 
@@ -93,7 +93,7 @@ def test_a_topic_beyond_the_limit_shares_sums_by_its_name(monkeypatch):
     monkeypatch.setattr(topics_module, "MOST_TOPICS", 3)
     state = taught(3)
     for _ in range(5):
-        state.topics.write(state.sums, np.eye(4)[0], ("late",), np.ones((2, 2)), np.ones(2))
+        state.topics.write(state.sums, np.eye(4)[0], ("late",), np.ones((2, 2)), np.ones((2, 2)))
     np.testing.assert_allclose(kernel_sums(state, np.zeros(4), ("late",))[1, :, -1], 5 * 0.81)
     assert state.topics.names == ("topic 0", "topic 1", "topic 2")
 
@@ -101,14 +101,15 @@ def test_a_topic_beyond_the_limit_shares_sums_by_its_name(monkeypatch):
 def test_pairs_beyond_the_limit_are_left_out_and_stay_so(monkeypatch):
     monkeypatch.setattr(topics_module, "_MOST_PAIRS", 3)
     state, phi, one = taught(0, n_peers=1, rank=1), np.zeros(1), np.ones((2, 1))
-    state.topics.write(state.sums, phi, ("a", "b"), one, one[1])  # a, a and b, and b
-    state.topics.write(state.sums, phi, ("a", "c"), one, one[1])
+    state.topics.write(state.sums, phi, ("a", "b"), one, one)  # a, a and b, and b
+    state.topics.write(state.sums, phi, ("a", "c"), one, one)
     first, second = (kernel_sums(state, phi, some)[1, 0, -1] for some in ("ab", "ac"))
     assert first == pytest.approx(0.81 * (1.0 + 0.25))  # kernels 1 and ½²
     assert second == pytest.approx(0.81 * (0.5 + 0.25))  # the event itself counts by each topic alone
-    state.topics.write(state.sums, phi, ("a", "c"), -one, one[1])
-    state.topics.write(state.sums, phi, ("a", "b"), -one, one[1])
-    assert not state.sums["topics.pairs"].any()
+    state.topics.write(state.sums, phi, ("a", "c"), -one, one)
+    state.topics.write(state.sums, phi, ("a", "b"), -one, one)
+    for name in ("pairs", "squares", "recent"):
+        assert not state.sums[f"topics.{name}"].any()
 
 
 def test_a_new_topic_takes_nothing_from_what_the_text_says():
@@ -139,6 +140,42 @@ def test_topics_count_where_they_tell_something(telling):
         )  # fmt: skip
     share = float(reading.topics.weights @ SHARES)
     assert share > 0.6 if telling else share < 0.2
+
+
+def lived(records):
+    """A state after rounds in which both are labelled on every topic: (rounds, topic → labels)."""
+    state, phi = SigmaState(["ann", "bob"], 2), np.array([1.0, 0.0])
+    for rounds, right in records:
+        for _ in range(rounds):
+            for topic, c in right.items():
+                reading = state.read(phi, topics=(topic,))
+                state.write(
+                    phi, np.array(c), state.begin_event(), topics=(topic,),
+                    claims=reading.claims, topic_claims=reading.topics.claims,
+                )  # fmt: skip
+    return state, phi
+
+
+def test_a_peer_that_changed_on_one_topic_is_known_by_its_newest_labels_there():
+    before = {"law": (1.0, 1.0), "sport": (-1.0, 1.0)}
+    state, phi = lived([(60, before), (60, {"law": (-1.0, 1.0), "sport": (1.0, 1.0)})])  # ann turned around
+    law, sport = (state.read(phi, topics=(topic,)).prob for topic in ("law", "sport"))
+    assert law[0] < 0.3  # and a half over the whole record
+    assert sport[0] > 0.7
+    assert min(law[1], sport[1]) > 0.95
+    high = state.read(phi, topics=("law",)).interval()[1]
+    for _ in range(500):
+        state.begin_event()
+    paused = state.read(phi, topics=("law",))
+    np.testing.assert_allclose(paused.prob, law, atol=1e-6)
+    assert paused.interval()[1][0] > high[0]
+
+
+def test_a_steady_peer_is_not_judged_by_its_newest_labels_alone():
+    rng = np.random.default_rng(0)
+    mixed = [(1, {"law": np.where(rng.random(2) < 0.7, 1.0, -1.0)}) for _ in range(150)]
+    state, phi = lived([*mixed, (4, {"law": (-1.0, -1.0)})])
+    assert (state.read(phi, topics=("law",)).prob > 0.5).all()
 
 
 def test_the_kernel_of_an_explanation_is_that_of_the_sums():

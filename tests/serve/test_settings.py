@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -178,7 +179,7 @@ def test_a_setting_of_the_service_is_applied(folder, setting, capsys, monkeypatc
 @pytest.mark.parametrize(
     ("table", "name"), [(table, name) for table, (_, changed) in LISTED.items() for name in changed]
 )
-def test_a_setting_of_an_entry_is_applied(folder, table, name, monkeypatch, key_file):
+def test_a_setting_of_an_entry_is_applied(folder, table, name, monkeypatch, key_file, tmp_path):
     """On a memory in which there were upstreams, judges, topics and webhooks before."""
     entry, changed = LISTED[table]
     add_key(key_file, "ci", {"*": "admin"}, 0.0)
@@ -186,9 +187,9 @@ def test_a_setting_of_an_entry_is_applied(folder, table, name, monkeypatch, key_
         monkeypatch.setenv(variable, "c2VjcmV0")
     lines = "".join(f"{key} = {value}\n" for key, value in (entry | {name: changed[name]}).items())
     others = UPSTREAMS if table != "upstreams" else ""
-    file = folder / "listed.toml"
+    memory, file = shutil.copy(folder / "memory.db", tmp_path), tmp_path / "sigma-mem.toml"
     file.write_text(
-        f'path = "{folder}/memory.db"\nkeys = "{key_file}"\n[[{table}]]\n{lines}'
+        f'path = "{memory}"\nkeys = "{key_file}"\n[[{table}]]\n{lines}'
         f'{others}[[upstreams]]\nname = "bob"\nbase_url = "http://127.0.0.1:9/v1"\n'
     )
     with served(load_config(file, {}).config) as http:

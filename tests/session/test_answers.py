@@ -70,14 +70,18 @@ def raises(text):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"), [(raises, "KeyError"), (len, "is 1; expected a string"), (str.encode, "is b'5'")]
+    ("wrong", "error", "said"),
+    [
+        (raises, KeyError, "5"),
+        (len, InputError, "'bob' is 1; expected a str"),
+        (str.encode, InputError, "b'5'"),
+    ],
 )
-def test_a_function_that_fails_is_named_with_the_peer_and_nothing_is_recorded(wrong, said):
+def test_if_a_function_fails_nothing_is_recorded(wrong, error, said):
     mem = memory(center=Judge())
     for read in reads(mem):
-        with pytest.raises(InputError, match="'bob'") as caught:
+        with pytest.raises(error, match=said):
             read("q", {"ann": None, "bob": "5"}, phi=PHI, canon=wrong)
-        assert said in str(caught.value)
     assert mem.events == 0
     assert list(mem.store.records("default", after=1)) == []
 
@@ -86,14 +90,6 @@ def test_a_function_that_fails_is_named_with_the_peer_and_nothing_is_recorded(wr
 def test_what_is_no_answer_is_named_with_the_peer(wrong):
     with pytest.raises(InputError, match="of peer 'bob' is"):
         memory().vote("q", {"ann": "5", "bob": wrong}, phi=PHI)
-
-
-def test_an_interrupt_in_a_function_is_not_taken_for_an_error():
-    def interrupted(text):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        memory().vote("q", {"ann": "5"}, phi=PHI, canon=interrupted)
 
 
 def test_chat_messages_are_the_question_that_they_say():

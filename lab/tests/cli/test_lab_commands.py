@@ -18,7 +18,7 @@ COMMANDS = [
     for name, command in ADDED.items()
     for found in [((name,), command), *(every_command(command, name) if hasattr(command, "commands") else ())]
 ]
-HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.session", "sigma_lab.bench")
+HEAVY = ("torch", "transformers", "wordllama", "matplotlib", "sigma_mem.serve", "sigma_lab.bench")
 
 
 def loaded_after(*arguments: str) -> set[str]:

@@ -18,11 +18,10 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sigma_mem.answers.canon import Canon, canon_function
 from sigma_mem.answers.chat import checked_text
-from sigma_mem.errors import InputError, SigmaMemError
+from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, FloatArray
 
 FEATURES = (
@@ -56,16 +55,17 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
     """
     asked = question[-_LAST:].lower()
     words_asked, numbers_asked = set(_WORD.findall(asked)), set(_NUMBER.findall(asked))
-    times = Counter(answers)  # judges often write the same: it is read once
-    ends = [answer.text[-_LAST:] for answer in times]
+    written = [(answer.text, answer.canon) for answer in answers]
+    times = Counter(written)  # judges often write the same: it is read once
+    ends = [text[-_LAST:] for text, _ in times]
     words = [_WORD.findall(end.lower()) for end in ends]
     vocabularies = [set(found) for found in words]
     overlap = _overlaps(vocabularies, list(times.values()))
-    rows: dict[Answer, tuple[float, ...]] = {}
-    for i, (answer, end) in enumerate(zip(times, ends, strict=True)):
+    rows: dict[tuple[str, str | None], tuple[float, ...]] = {}
+    for i, (each, end) in enumerate(zip(times, ends, strict=True)):
         size, numbers = len(vocabularies[i]) + 1, _NUMBER.findall(end)
         hedges = 0 if _HEDGES.isdisjoint(vocabularies[i]) else sum(map(_HEDGES.__contains__, words[i]))
-        rows[answer] = (
+        rows[each] = (
             math.log1p(len(end)),
             _repeats(words[i]),
             len(vocabularies[i]) / (len(words[i]) + 1),
@@ -73,12 +73,12 @@ def text_features(question: str, answers: Sequence[Answer]) -> FloatArray:
             math.log1p(end.count("=")),
             float("```" in end),
             math.log1p(hedges),
-            math.log1p(end.count(answer.canon)) if answer.canon else 0.0,
+            math.log1p(end.count(each[1])) if each[1] else 0.0,
             len(vocabularies[i] & words_asked) / size,
             len(set(numbers) - numbers_asked) / (len(set(numbers)) + 1),
             overlap[i],
         )
-    found = np.array([rows[answer] for answer in answers]).reshape(len(answers), len(FEATURES))
+    found = np.array([rows[each] for each in written]).reshape(len(answers), len(FEATURES))
     return found.round(4)  # as the ledger keeps them
 
 
@@ -115,16 +115,6 @@ class Answers(NamedTuple):
     features: Mapping[str, Sequence[float]]
     verdicts: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
-    def canons(self) -> dict[str, str | None]:
-        """Canonical answers by peer."""
-        return {peer: answer.canon for peer, answer in self.by_peer.items()}
-
-    def feature_rows(self, peers: Sequence[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Features in the order of the pool, (P, S), and which rows are there; the others are 0."""
-        there = np.array([peer in self.features for peer in peers])
-        none = (0.0,) * len(FEATURES)
-        return np.array([self.features.get(peer, none) for peer in peers]), there
-
 
 NO_ANSWERS = Answers({}, {})
 
@@ -144,11 +134,8 @@ def prepare_answers(
     """Read the canon of every answer and, if two or more are readable, the features of their texts."""
     if not answers:
         raise InputError("answers are empty; expected {peer: text} for at least one peer")
-    read = canon_function(canon)
-    named = isinstance(canon, str)
-    if named:
-        read = cache(read)  # peers often write the same
-    found = {peer: _answer(peer, given, read, named) for peer, given in answers.items()}
+    read = cache(canon_function(canon))  # peers often write the same
+    found = {peer: _answer(peer, given, read) for peer, given in answers.items()}
     readable = [peer for peer, answer in found.items() if answer.canon is not None]
     if not with_features or len(readable) < 2:
         return Answers(found, {})
@@ -158,15 +145,15 @@ def prepare_answers(
 
 def read_answer(peer: str, given: str | Answer | None, canon: Canon) -> Answer:
     """A peer's answer with its canon; no text and no canon if it gave none."""
-    return _answer(peer, given, canon_function(canon), isinstance(canon, str))
+    return _answer(peer, given, canon_function(canon))
 
 
-def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | None], named: bool) -> Answer:
+def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | None]) -> Answer:
     if given is None:
         return Answer("", None)
     if isinstance(given, str):
         checked = checked_text(given, f"the answer of peer {peer!r}")
-        given = Answer(checked, read(checked) if named else _read(peer, checked, read))
+        given = Answer(checked, read(checked))
     if not isinstance(given, Answer) or not isinstance(given.text, str):
         raise InputError(
             f"the answer of peer {peer!r} is {brief(given)}; "
@@ -175,16 +162,3 @@ def _answer(peer: str, given: str | Answer | None, read: Callable[[str], str | N
     if not isinstance(given.canon, str | None):
         raise InputError(f"the canon of peer {peer!r} is {given.canon!r}; expected a string or None")
     return given
-
-
-def _read(peer: str, text: str, read: Callable[[str], str | None]) -> str | None:
-    """What a function of the caller's makes of an answer; its errors are named with the peer."""
-    try:
-        return read(text)
-    except BaseException as error:
-        if isinstance(error, SigmaMemError) or not isinstance(error, Exception):
-            raise
-        raise InputError(
-            f"canon raised {error!r} for the answer of peer {peer!r}; expected a string, "
-            "or None if an answer cannot be read"
-        ) from error

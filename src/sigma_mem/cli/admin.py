@@ -8,11 +8,12 @@ from functools import partial
 from json import dumps
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Argument, Option
 
+from sigma_mem import admin
 from sigma_mem.cli.options import (
     Json,
     MemoryFile,
@@ -24,15 +25,15 @@ from sigma_mem.cli.options import (
     grouped_options,
     memory_path,
     opened_to_read,
+    reads,
     shows,
 )
 from sigma_mem.cli.output import Found, print_found, print_table, progress_bar
 from sigma_mem.errors import InputError
 from sigma_mem.events import shortened
 from sigma_mem.files import replace_file
-
-if TYPE_CHECKING:
-    from sigma_mem.session import SigmaMem
+from sigma_mem.session import SigmaMem
+from sigma_mem.store.open import open_store, upgrade_store
 
 AnyMemory = Annotated[
     Path, Argument(help="A memory: a file, or postgresql://…", show_default=False, parser=memory_path)
@@ -48,11 +49,8 @@ def backup(target: NewFile, memory: MemoryFile) -> Found:
     Example:
     sigma-mem backup --memory memory.db backup.db
     """
-    from sigma_mem.admin import backup as back_up
-    from sigma_mem.store.open import open_store
-
     with closing(open_store(existing(memory), readonly=True)) as store:
-        back_up(store, target)
+        admin.backup(store, target)
     return {"backup": str(target)}, f"backup: {target}"
 
 
@@ -77,18 +75,15 @@ def export(
 
     sigma-mem export --memory memory.db --a2a gemma gemma-trust.json
     """
-    from sigma_mem.admin import export as export_memory
-    from sigma_mem.admin import trust_extension
-
     to_stdout = str(target) == "-"
     if to_stdout and json:
         raise InputError("got --json and - for standard output; expected one of them")
     with opened_to_read(memory, namespace) as mem, TemporaryDirectory() as folder:
         file = Path(folder, "memory.jsonl") if to_stdout else target  # printed if all of it could be written
         if a2a is None:
-            lines = export_memory(mem, file)
+            lines = admin.export(mem, file)
         else:
-            text = dumps(trust_extension(mem, a2a), indent=2, ensure_ascii=False)
+            text = dumps(admin.trust_extension(mem, a2a), indent=2, ensure_ascii=False)
             lines = text.count("\n") + 1
             with replace_file(file) as temporary:
                 temporary.write_text(text + "\n", encoding="utf-8")
@@ -111,14 +106,12 @@ def restore(
     Example:
     sigma-mem restore memory.jsonl.gz --memory new.db
     """
-    from sigma_mem.admin import restore as restore_memory
-
     check_folder("--memory", memory)
-    with restore_memory(file, memory, namespace=namespace) as mem:
+    with admin.restore(file, memory, namespace=namespace) as mem:
         return _made(mem, memory)
 
 
-def _made(mem: "SigmaMem", path: Path) -> Found:
+def _made(mem: SigmaMem, path: Path) -> Found:
     values = {"memory": str(path), "events": mem.events, "peers": list(mem.peers)}
     return values, f"{path}: {mem.events} events of {', '.join(mem.peers)}"
 
@@ -143,18 +136,13 @@ def learn(
 
     sigma-mem learn wide.parquet -m memory.db --score gemma=gemma_ok --score phi=phi_ok
     """
-    from sigma_mem.admin import learn as learn_stream
-    from sigma_mem.session import SigmaMem
-
     stream, dropped = columns.load(file)
     if limit is not None:
         stream = stream.select(limit=limit)
     check_folder("--memory", memory)
     peers = None if memory.exists() else stream.peers
     with SigmaMem(peers, memory, namespace=namespace, encoder=encoder) as mem, progress_bar() as progress:
-        found = learn_stream(
-            mem, stream, source=source, progress=lambda done, of: progress("learn", done, of)
-        )
+        found = admin.learn(mem, stream, source=source, progress=lambda done, of: progress("learn", done, of))
     known = f", {found.known} known before" if found.known else ""
     added = f", new peers {', '.join(found.added)}" if found.added else ""
     said = f"{memory}: {found.events} events, {found.labels} labels{known}{added}"
@@ -162,10 +150,10 @@ def learn(
     return {**asdict(found), "dropped": dict(dropped)}, "\n".join(lines)
 
 
-@shows
+@reads
 def refold(
+    mem: SigmaMem,
     target: NewFile,
-    memory: MemoryFile,
     gamma: Annotated[float | None, Option(help="What is left of evidence after one event.")] = None,
     half_life: Annotated[float | None, Option(help="Decay by time instead: seconds.")] = None,
     encoder: Annotated[str | None, Option(help="Encode the questions again, with this encoder.")] = None,
@@ -179,21 +167,16 @@ def refold(
     Example:
     sigma-mem refold --memory memory.db --gamma 0.99 new.db
     """
-    from sigma_mem.admin import refold as refold_memory
-
     if gamma is not None and half_life is not None:
         raise InputError("got --gamma and --half-life; expected one of them")
-    with opened_to_read(memory, namespace) as mem:
-        settings, keep = None, False if no_text else None
-        if half_life is not None:
-            settings = replace(mem.settings, decay="time", half_life=half_life)
-        elif gamma is not None:
-            decay = "event" if mem.settings.decay == "time" else mem.settings.decay
-            settings = replace(mem.settings, gamma=gamma, horizons=(), decay=decay, half_life=None)
-        found = refold_memory(
-            mem, target, settings=settings, encoder=encoder, keep_text=keep, namespace=namespace
-        )
-        found.memory.close()
+    settings, keep = None, False if no_text else None
+    if half_life is not None:
+        settings = replace(mem.settings, decay="time", half_life=half_life)
+    elif gamma is not None:
+        decay = "event" if mem.settings.decay == "time" else mem.settings.decay
+        settings = replace(mem.settings, gamma=gamma, horizons=(), decay=decay, half_life=None)
+    found = admin.refold(mem, target, settings=settings, encoder=encoder, keep_text=keep, namespace=namespace)
+    found.memory.close()
     rows = [(d.decision, d.before or "—", d.after or "—") for d in found.differences[:20]]
     remarks = [repr(found)[1:-1], f"memory: {shortened(str(target), 200)}"]
     values = {"memory": str(target), **found.to_dict()}
@@ -212,12 +195,10 @@ def merge(
     Example:
     sigma-mem merge berlin.db paris.db --output both.db
     """
-    from sigma_mem.admin import merge as merge_memories
-
     with (
         opened_to_read(one, namespace) as first,
         opened_to_read(two, namespace) as second,
-        merge_memories(first, second, output, namespace=namespace) as merged,
+        admin.merge(first, second, output, namespace=namespace) as merged,
     ):
         return _made(merged, output)
 
@@ -229,9 +210,7 @@ def check(memory: MemoryFile) -> Found:
     Example:
     sigma-mem check --memory memory.db
     """
-    from sigma_mem.admin import check as check_store
-
-    found = check_store(existing(memory))
+    found = admin.check(existing(memory))
     names = list(found.namespaces)
     notes = {name: [str(each) for each in said] for name, said in found.advice.items() if said}
     values = {"memory": str(memory), "lines": found.lines, "namespaces": names, "advice": notes}
@@ -254,8 +233,6 @@ def upgrade(memory: AnyMemory) -> Found:
 
     sigma-mem db upgrade memory.db
     """
-    from sigma_mem.store.open import upgrade_store
-
     before, after = upgrade_store(existing(memory))
     said = f"has version {after} already" if before == after else f"went from version {before} to {after}"
     return {"before": before, "after": after}, f"{memory} {said}"

@@ -55,7 +55,7 @@ class Commands(TyperGroup):
 
 
 def build_app() -> typer.Typer:
-    """The command line. What a command needs is imported when it runs, so help is quick."""
+    """The command line."""
     app = typer.Typer(cls=Commands, pretty_exceptions_enable=False)
     app.callback(invoke_without_command=True)(_sigma_mem)
     for panel, commands in _panels().items():

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 from typer import Argument, Context, Option
 
+from sigma_mem.admin import evaluation
 from sigma_mem.cli.options import (
     MEMORY_OPTION,
     Namespace,
@@ -21,11 +23,11 @@ from sigma_mem.cli.options import (
 )
 from sigma_mem.cli.output import Found, print_table
 from sigma_mem.errors import InputError
-
-if TYPE_CHECKING:
-    from sigma_mem.admin.evaluation import Estimate, Evaluation
-    from sigma_mem.session import SigmaMem
-    from sigma_mem.streams.pool import PoolReport
+from sigma_mem.extras import require
+from sigma_mem.files import replace_file
+from sigma_mem.session import SigmaMem
+from sigma_mem.streams import load_stream
+from sigma_mem.streams.pool import PoolReport, pool_report
 
 Since = Annotated[
     str | None, Option(help="Only decisions since this date, or date and time.", show_default=False)
@@ -36,7 +38,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 
 
 @reads
-def report(mem: "SigmaMem", since: Since = None, until: Until = None) -> Found:
+def report(mem: SigmaMem, since: Since = None, until: Until = None) -> Found:
     """Report what the memory would have chosen: which peers, how often right, at what cost, by topic.
 
     Made for a gateway in mode "observe".
@@ -44,9 +46,7 @@ def report(mem: "SigmaMem", since: Since = None, until: Until = None) -> Found:
     Example:
     sigma-mem report --memory memory.db --since 2026-01-31
     """
-    from sigma_mem.admin.evaluation import report as report_on
-
-    found = report_on(mem, since=since, until=until)
+    found = evaluation.report(mem, since=since, until=until)
     rows = [
         (
             each.topic or "all requests",
@@ -87,10 +87,6 @@ def evaluate(
 
     sigma-mem evaluate stream.jsonl.gz --limit 500
     """
-    from sigma_mem.admin.evaluation import evaluate as evaluated
-    from sigma_mem.admin.evaluation import explored
-    from sigma_mem.streams import load_stream
-
     wanted = names_of(reads)
     origin = context.get_parameter_source("memory")
     if stream is not None and origin is not None and origin.name == "ENVIRONMENT":
@@ -99,15 +95,15 @@ def evaluate(
         raise InputError("got a stream and a memory, or neither; expected STREAM or --memory FILE")
     if memory is not None:
         with opened_to_read(memory, namespace) as mem:
-            found = evaluated(mem, wanted, since=since, until=until)
+            found = evaluation.evaluate(mem, wanted, since=since, until=until)
     else:
-        mem, truth = explored(load_stream(str(stream)).select(seed=seed, limit=limit), seed=seed)
+        mem, truth = evaluation.explored(load_stream(str(stream)).select(seed=seed, limit=limit), seed=seed)
         with mem:
-            found = evaluated(mem, wanted, truth=truth)
+            found = evaluation.evaluate(mem, wanted, truth=truth)
     return found.to_dict(), partial(_print_evaluation, found)
 
 
-def _print_evaluation(found: "Evaluation") -> None:
+def _print_evaluation(found: evaluation.Evaluation) -> None:
     rows = []
     for read, by_name in found.estimates.items():
         some = by_name["ips"]
@@ -131,7 +127,7 @@ def _print_evaluation(found: "Evaluation") -> None:
     print_table(header, rows, remarks)
 
 
-def _range(found: "Estimate | None", form: str) -> str:
+def _range(found: evaluation.Estimate | None, form: str) -> str:
     if found is None or found.value != found.value:
         return "—"
     low, high = found.interval
@@ -155,8 +151,6 @@ def pool(
 
     sigma-mem pool verdicts.csv --event id --question task --peer judge --answer verdict --label right
     """
-    from sigma_mem.streams.pool import pool_report
-
     if picture is not None:
         if picture.suffix not in _PICTURES:
             raise InputError(f"got --picture {picture}; expected a name that ends in {', '.join(_PICTURES)}")
@@ -169,7 +163,7 @@ def pool(
     return values, partial(_print_pool, found, columns.dropped_lines(dropped))
 
 
-def _print_pool(report: "PoolReport", dropped: Sequence[str]) -> None:
+def _print_pool(report: PoolReport, dropped: Sequence[str]) -> None:
     orders = any(line.consistent is not None for line in report.peers)
     header = ["peer", "labels", "right", "95 %", "adds", *(["same in both orders"] if orders else [])]
     rows = []
@@ -195,13 +189,8 @@ def _print_pool(report: "PoolReport", dropped: Sequence[str]) -> None:
     print_table(header, rows, [*remarks, *dropped])
 
 
-def _draw_pool(report: "PoolReport", path: Path) -> None:
+def _draw_pool(report: PoolReport, path: Path) -> None:
     """Write accuracy with intervals, and which peers are wrong together, as a picture."""
-    import numpy as np
-
-    from sigma_mem.extras import require
-    from sigma_mem.files import replace_file
-
     figure = require("matplotlib.figure", extra="plot", purpose="the picture").Figure(
         figsize=(12, max(4.0, 0.3 * len(report.peers) + 1.5)), layout="constrained"
     )

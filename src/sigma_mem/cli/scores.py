@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from xml.etree.ElementTree import ParseError
 
 from typer import Argument, Option
 
 from sigma_mem.cli.options import MEMORY, Namespace, memory_path, opened, shows
 from sigma_mem.cli.output import Found
+from sigma_mem.client import Client
 from sigma_mem.errors import InputError
+from sigma_mem.scores import Metric, Score, record
+from sigma_mem.scores.readers import FILES, SERVICES, get_from
+from sigma_mem.session import SigmaMem
 
-if TYPE_CHECKING:
-    from sigma_mem.client import Client
-    from sigma_mem.scores import Score
-    from sigma_mem.session import SigmaMem
+_SOURCES = (*SERVICES, *FILES)
 
 
 @shows
@@ -22,7 +23,7 @@ def scores(
     source: Annotated[
         str,
         Argument(
-            help="langfuse, langsmith, phoenix, inspect, promptfoo, deepeval, junit or csv.",
+            help=f"{', '.join(_SOURCES)}.",
             show_default=False,
         ),
     ],
@@ -61,12 +62,9 @@ def scores(
 
     sigma-mem scores csv scores.csv --memory memory.db --metric helpful --metric "toxic<=0.2*0.5"
     """
-    from sigma_mem.scores import Metric, record
-    from sigma_mem.scores.readers import FILES, SERVICES, get_from
-
     metrics = dict(Metric.parse(text) for text in metric)
-    if source not in (*SERVICES, *FILES):
-        raise InputError(f"source is {source!r}; expected one of {', '.join((*SERVICES, *FILES))}")
+    if source not in _SOURCES:
+        raise InputError(f"source is {source!r}; expected one of {', '.join(_SOURCES)}")
     with _memory(memory, namespace, metrics) as mem:
         if source in SERVICES:
             if len(targets) != 1 or not targets[0].startswith(("http://", "https://")):
@@ -87,7 +85,7 @@ def memory_is_here(memory: str) -> bool:
     return not memory.startswith(("http://", "https://"))
 
 
-def _memory(memory: str, namespace: str, metrics: Mapping[str, Any]) -> "SigmaMem | Client":
+def _memory(memory: str, namespace: str, metrics: Mapping[str, Any]) -> SigmaMem | Client:
     if memory_is_here(memory):
         return opened(memory_path(memory), namespace)
     if len(metrics) > 1:
@@ -95,14 +93,12 @@ def _memory(memory: str, namespace: str, metrics: Mapping[str, Any]) -> "SigmaMe
             f"got {len(metrics)} metrics for a service, in which a source is the name of a key; expected one "
             "metric: run the command for each, with a key of its own in SIGMA_MEM_KEY"
         )
-    from sigma_mem.client import Client
-
     return Client(memory, namespace=namespace)
 
 
 def _read(
-    reader: "Callable[..., Iterable[Score]]", source: str, file: Path, given: Mapping[str, str]
-) -> "Sequence[Score]":
+    reader: Callable[..., Iterable[Score]], source: str, file: Path, given: Mapping[str, str]
+) -> Sequence[Score]:
     try:
         return list(reader(file, **given))
     except (KeyError, TypeError, AttributeError, ParseError) as error:

@@ -2,19 +2,16 @@
 
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
-from sigma_mem.cli.options import MemoryFile, Namespace, changes, opened, opened_to_read, shows
+from sigma_mem.cli.options import MemoryFile, Namespace, changes, opened, opened_to_read, shows, takes
 from sigma_mem.cli.output import Found, print_table
 from sigma_mem.errors import InputError
+from sigma_mem.session import SigmaMem
 
-if TYPE_CHECKING:
-    from sigma_mem.session import SigmaMem
-
-Peer = Annotated[str, Argument(help="Name of the peer.", show_default=False)]
 Amount = Annotated[float | None, Option(min=0.0, show_default=False)]
 _PARTS = ("per_call", "per_input_token", "per_output_token", "latency")  # of a price, that are shown
 
@@ -25,42 +22,30 @@ peers_app = typer.Typer(
 
 @peers_app.command()
 @changes
-def add(
-    mem: "SigmaMem",
-    peer: Peer,
-    returning: Annotated[
-        bool, Option("--returning", help="The peer was removed before: start it with nothing known.")
-    ] = False,
-    like: Annotated[str | None, Option(help="Peer from whose record it starts.", show_default=False)] = None,
-    worth: Annotated[float, Option(min=0.0, help="How many labels that record counts for.")] = 20.0,
-) -> Found:
+@takes("add_peer", "peer")
+def add(mem: SigmaMem, **given: Any) -> Found:
     """Add a peer to the pool, as its last.
 
     Examples:
     sigma-mem peers add --memory memory.db large@low --like large --worth 20
     """
-    mem.add_peer(peer, returning=returning, like=like, worth=worth)
+    mem.add_peer(**given)
     return _pool(mem)
 
 
 @peers_app.command()
 @changes
-def remove(mem: "SigmaMem", peer: Peer) -> Found:
+@takes("remove_peer", "peer")
+def remove(mem: SigmaMem, **given: Any) -> Found:
     """Remove a peer from the pool, and forget what is known about it."""
-    mem.remove_peer(peer)
+    mem.remove_peer(**given)
     return _pool(mem)
 
 
 @peers_app.command()
 @changes
-def rename(
-    mem: "SigmaMem",
-    peer: Peer,
-    name: Annotated[
-        str | None, Argument(help="Its new name; none for a model that was updated under its name.")
-    ] = None,
-    keep: Annotated[float, Option(min=0.0, max=1.0, help="Share of its record that stays.")] = 1.0,
-) -> Found:
+@takes("rename_peer", "peer", "name")
+def rename(mem: SigmaMem, **given: Any) -> Found:
     """Give a peer another name or a successor, or keep only a share of its record.
 
     Examples:
@@ -68,11 +53,11 @@ def rename(
 
     sigma-mem peers rename --memory memory.db coder --keep 0.2
     """
-    mem.rename_peer(peer, name, keep=keep)
+    mem.rename_peer(**given)
     return _pool(mem)
 
 
-def _pool(mem: "SigmaMem") -> Found:
+def _pool(mem: SigmaMem) -> Found:
     return {"peers": list(mem.peers)}, f"peers: {', '.join(mem.peers)}"
 
 
@@ -164,13 +149,13 @@ def sources(
 
 
 @changes
+@takes("forget")
 def forget(
-    mem: "SigmaMem",
-    decisions: Annotated[
+    mem: SigmaMem,
+    decision: Annotated[
         list[str] | None, Argument(help="Ids of decisions, or refs of events.", show_default=False)
     ] = None,
-    before: Annotated[str | None, Option(help="All events decided before this date or time.")] = None,
-    text: Annotated[str | None, Option(help="All events with this text in question or answers.")] = None,
+    **given: Any,
 ) -> Found:
     """Delete events permanently: texts, φ, labels, and what was learned from them.
 
@@ -181,5 +166,5 @@ def forget(
 
     sigma-mem forget --memory memory.db --text "Jane Doe"
     """
-    events = mem.forget(decisions or None, before=before, text=text)
+    events = mem.forget(decision or None, **given)
     return {"forgotten": events}, f"{events} event{'' if events == 1 else 's'} forgotten"

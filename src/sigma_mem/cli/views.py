@@ -3,31 +3,30 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
-from typer import Argument, Option
+import numpy as np
+from typer import Option
 
-from sigma_mem.cli.options import MemoryFile, Namespace, Topics, opened_to_read, reads, shows, text_of
+from sigma_mem.admin.check import advice
+from sigma_mem.answers.features import FEATURES
+from sigma_mem.cli.options import Namespace, reads, takes
 from sigma_mem.cli.output import Found, moment, print_table, sparkline
 from sigma_mem.events import shortened
-
-if TYPE_CHECKING:
-    from sigma_mem.session import History, SigmaMem
+from sigma_mem.session import History, SigmaMem
 
 _DECISION = ("id", "read", "peer", "confidence", "labels", "question")  # columns of `_decision_row`
 _TRUST = ("p right", "95 %", "evidence", "all labels", "last label (UTC)")  # columns of `_trust_cells`
 _TREND = 20_000  # lines at the end of a ledger that a trend is made of
 _TOPICS = 12  # that are printed
 
+Last = Annotated[int, Option("--last", "--limit", min=1, help="How many decisions, or events, to list.")]
+Topic = Annotated[str | None, Option(help="Only those on this topic.")]
+
 
 @reads
-def trust(
-    mem: "SigmaMem",
-    question: Annotated[
-        str | None, Argument(help='The task; "-" reads it from standard input. Left out for any task.')
-    ] = None,
-    topic: Topics = None,
-) -> Found:
+@takes("trust", "question")
+def trust(mem: SigmaMem, **given: Any) -> Found:
     """Show how far each peer can be trusted: on a question, on a topic, or overall.
 
     Examples:
@@ -35,46 +34,29 @@ def trust(
 
     sigma-mem trust --memory memory.db --topic arithmetic
     """
-    values = mem.trust(None if question is None else text_of(question), topic=topic).to_dict()
+    values = mem.trust(**given).to_dict()
     return values, partial(_print_trust, values)
 
 
 @reads
+@takes("explain", "decision")
 def explain(
-    mem: "SigmaMem",
-    decision: Annotated[str, Argument(help="Id of the decision, or the ref of its event.")],
-    peer: Annotated[
-        str | None, Option(help="Peer whose score to explain; the chosen one by default.")
-    ] = None,
-    top: Annotated[int, Option(help="How many events to list.", min=1)] = 8,
+    mem: SigmaMem,
+    top: Annotated[int, Option(min=1, help="How many events to list.")] = 8,
+    **given: Any,
 ) -> Found:
     """List the past events that weighed most in a decision.
 
     Example:
     sigma-mem explain --memory memory.db ID --peer coder
     """
-    found = mem.explain(decision, peer=peer, top=top)
+    found = mem.explain(top=top, **given)
     return asdict(found), str(found)
 
 
 @reads
-def decisions(
-    mem: "SigmaMem",
-    last: Annotated[int, Option("--last", "--limit", min=1, help="How many to list.")] = 20,
-    before: Annotated[
-        str | None, Option(help="Only decisions older than this one, for the next page.")
-    ] = None,
-    peer: Annotated[str | None, Option(help="Only those that chose this peer.")] = None,
-    read: Annotated[str | None, Option(help="Only those by this read.")] = None,
-    since: Annotated[str | None, Option(help="Only from this date or time on.")] = None,
-    until: Annotated[str | None, Option(help="Only before this date or time.")] = None,
-    text: Annotated[str | None, Option(help="Only those with this text in question or answer.")] = None,
-    topic: Annotated[str | None, Option(help="Only those on this topic.")] = None,
-    label: Annotated[
-        Literal["right", "wrong", "none"] | None, Option(help="Only those with this label, or none.")
-    ] = None,
-    below: Annotated[float | None, Option(help="Only those with less confidence.", min=0.0, max=1.0)] = None,
-) -> Found:
+@takes("decisions")
+def decisions(mem: SigmaMem, last: Last = 20, topic: Topic = None, **given: Any) -> Found:
     """List decisions, newest first, page by page.
 
     Examples:
@@ -82,24 +64,19 @@ def decisions(
 
     sigma-mem decisions --memory memory.db --label wrong --before ID
     """
-    found = mem.decisions(
-        last, before=before, peer=peer, read=read, since=since, until=until, text=text,
-        topic=topic, label=label, below=below,
-    )  # fmt: skip
+    found = mem.decisions(last, topic=topic, **given)
     values = found.to_dict()
     rows = [(moment(made["time"]), *_decision_row(made)) for made in values["decisions"]]
     older = [f"older decisions: --before {rows[-1][1]}"] if len(rows) == last else []
     return values, partial(print_table, ("time (UTC)", *_DECISION), rows, older)
 
 
-@shows
+@reads
 def inspect(
-    memory: MemoryFile,
-    peer: Annotated[str | None, Option(help="Show this peer's record instead.", show_default=False)] = None,
-    last: Annotated[
-        int, Option("--last", "--limit", min=1, help="How many decisions, or events of a record, to list.")
-    ] = 8,
+    mem: SigmaMem,
     namespace: Namespace = "default",
+    peer: Annotated[str | None, Option(help="Show this peer's record instead.", show_default=False)] = None,
+    last: Last = 8,
 ) -> Found:
     """Show trust, drift, relations, the last decisions and advice. Works while another process writes.
 
@@ -108,11 +85,10 @@ def inspect(
 
     sigma-mem inspect --memory memory.db --peer gemma --last 20
     """
-    with opened_to_read(memory, namespace) as mem:
-        if peer is not None:
-            record = mem.history(peer)
-            return record.to_dict(), partial(_print_history, record, last)
-        values = {"namespace": namespace, **_survey(mem, last)}
+    if peer is not None:
+        record = mem.history(peer)
+        return record.to_dict(), partial(_print_history, record, last)
+    values = {"namespace": namespace, **_survey(mem, last)}
     return values, partial(_print_survey, values)
 
 
@@ -131,7 +107,7 @@ def _trust_cells(known: dict[str, Any]) -> tuple[str, ...]:
     return *numbers, str(known["labels"]), "never" if known["last"] is None else moment(known["last"])
 
 
-def _print_history(found: "History", last: int) -> None:
+def _print_history(found: History, last: int) -> None:
     rows = [
         (
             moment(entry.time),
@@ -154,13 +130,8 @@ def _decision_row(made: Mapping[str, Any]) -> tuple[str, ...]:
     return made["id"], made["read"], made["peer"] or "—", f"{made['confidence']:.0%}", labels or "—", question
 
 
-def _survey(mem: "SigmaMem", decisions: int) -> dict[str, Any]:
+def _survey(mem: SigmaMem, decisions: int) -> dict[str, Any]:
     """Everything that is shown of a memory."""
-    import numpy as np
-
-    from sigma_mem.admin.check import advice
-    from sigma_mem.answers.features import FEATURES
-
     state, trust, records = mem.state, mem.trust().to_dict(), mem.history(lines=_TREND)
     found = state.copying()
     copying = np.zeros_like(state.G) if found is None else np.triu(found)

@@ -5,11 +5,14 @@ set anywhere: an agent is right if its method works and wrong if it does not.
 """
 
 import calendar
+import operator
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import partial
-
-from sigma_mem.demo.interpreter import Unsupported, evaluate, expressions, run_program, spell
+from types import FrameType
+from typing import Any
 
 Agent = Callable[[str], str]
 
@@ -223,3 +226,115 @@ def _date_roughly(question: str, dates: list[Date]) -> str:
         return "Monday"
     day = day_of[0] + shift - 31
     return f"{day % 30 + 1} {_MONTHS[day // 30 % 12]} {day // 360}"
+
+
+# --- programs, which Python itself runs: they come from `tasks` ---
+
+_FUNCTIONS = {"len": len, "sum": sum, "min": min, "max": max, "range": range, "str": str}
+_FAILURES = (SyntaxError, TypeError, ValueError, ArithmeticError, LookupError, NameError, RecursionError)
+
+
+class Unsupported(Exception):
+    """The program uses something that its reader does not know, or too much of it."""
+
+
+def run_program(program: str, lines: int = 5000, functions: bool = True) -> list[str]:
+    r"""What a program prints; Unsupported if it fails, has dictionaries, or takes more lines than this.
+
+    ``functions`` is whether the program may define some.
+
+    >>> run_program("total = 1\nfor i in range(4):\n    total += i\nprint(total)")
+    ['7']
+    """
+    printed: list[str] = []
+    left = lines
+
+    def count(frame: FrameType, event: str, value: object) -> Any:
+        nonlocal left
+        left -= event == "line"
+        if left < 0:
+            raise Unsupported("too many lines")
+        return count
+
+    known = {**_FUNCTIONS, "print": lambda *said: printed.append(" ".join(map(str, said)))}
+    if "{" in program or ("def " in program and not functions):
+        raise Unsupported("a dictionary or a function")
+    before = sys.gettrace()
+    try:
+        code = compile(program, "program", "exec")
+        sys.settrace(count)
+        exec(code, {"__builtins__": known})
+    except _FAILURES as error:
+        raise Unsupported(str(error)) from error
+    finally:
+        sys.settrace(before)
+    return printed
+
+
+# --- arithmetic in a text, by precedence climbing ---
+
+_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv}
+_PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2}
+_LEFT_TO_RIGHT = dict.fromkeys(_PRECEDENCE, 1)  # every operator binds alike
+_IN_WORDS = {
+    "plus": "+", "added to": "+", "minus": "-", "less": "-",
+    "times": "*", "multiplied by": "*", "divided by": "/",
+}  # fmt: skip
+_TOKEN = re.compile(r"\d+(?:\.\d+)?|[-+*/()]|\S")
+
+
+def expressions(text: str) -> list[list[str]]:
+    """Runs of numbers, operators and brackets in a text, longest first.
+
+    >>> expressions("What is 3 plus 4 * 5, or 7?")
+    [['3', '+', '4', '*', '5'], ['7']]
+    """
+    for word, symbol in _IN_WORDS.items():
+        text = re.sub(rf"\b{word}\b", symbol, text)
+    runs: list[list[str]] = [[]]
+    for token in _TOKEN.findall(text):
+        if token[0].isdigit() or token in "+-*/()":
+            runs[-1].append(token)
+        elif runs[-1]:
+            runs.append([])
+    with_number = [run for run in runs if any(t[0].isdigit() for t in run)]
+    return sorted(with_number, key=len, reverse=True)
+
+
+def evaluate(tokens: list[str], left_to_right: bool = False) -> Fraction | None:
+    """The value of an infix expression, or None if it is not one.
+
+    >>> evaluate("2 + 3 * 4".split()), evaluate("2 + 3 * 4".split(), left_to_right=True)
+    (Fraction(14, 1), Fraction(20, 1))
+    """
+    rest = tokens[::-1]
+    try:
+        value = _climb(rest, _LEFT_TO_RIGHT if left_to_right else _PRECEDENCE, 1)
+    except (ValueError, LookupError, ArithmeticError):  # no number, nothing left, a division by zero
+        return None
+    return None if rest else value
+
+
+def _climb(rest: list[str], precedence: Mapping[str, int], level: int) -> Fraction:
+    value = _atom(rest, precedence)
+    while rest and precedence.get(rest[-1], 0) >= level:
+        op = rest.pop()
+        value = _OPERATIONS[op](value, _climb(rest, precedence, precedence[op] + 1))
+    return value
+
+
+def _atom(rest: list[str], precedence: Mapping[str, int]) -> Fraction:
+    token = rest.pop()
+    if token == "-":
+        return -_atom(rest, precedence)
+    if token != "(":
+        return Fraction(token)
+    value = _climb(rest, precedence, 1)
+    if rest.pop() != ")":
+        raise ValueError("a bracket is not closed")
+    return value
+
+
+def spell(value: Fraction) -> str:
+    """A whole number as such, anything else with two decimals."""
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):.2f}"

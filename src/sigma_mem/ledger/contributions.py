@@ -55,7 +55,7 @@ class Contributions:
         for texts, write in ((self.agreed_texts, state.write_agreed_texts), (self.texts, state.write_texts)):
             if texts:
                 features, residuals, ticks, weights = zip(*texts, strict=True)
-                write(_stacked(features), _padded(residuals, math.nan), ticks, weights)
+                write(_padded(features, 0.0), _padded(residuals, math.nan), ticks, weights)
         if self.decisions:
             state.count_decisions(*zip(*self.decisions, strict=True))
         if self.sureness:
@@ -110,27 +110,12 @@ def _claims(rows: Sequence[NDArray[np.float16] | None], n_peers: int) -> NDArray
     return np.array([nothing if row is None else row for row in rows])
 
 
-def _padded(rows: Sequence[Sequence[Any]], empty: float, dtype: type = np.float64) -> NDArray[Any]:
+def _padded(rows: Sequence[Any], empty: float, dtype: type = np.float64) -> NDArray[Any]:
     """Rows of unequal length as one array."""
-    if len(rows) == 1:
-        return np.array(rows, dtype=dtype)
-    widest = max(len(row) for row in rows)
+    widest = max(map(len, rows))
     if all(len(row) == widest for row in rows):
         return np.array(rows, dtype=dtype)
-    out: NDArray[Any] = np.full((len(rows), widest), empty, dtype=dtype)
+    out: NDArray[Any] = np.full((len(rows), widest, *np.shape(rows[0])[1:]), empty, dtype=dtype)
     for place, row in enumerate(rows):
         out[place, : len(row)] = row
-    return out
-
-
-def _stacked(features: Sequence[FloatArray]) -> FloatArray:
-    """Features of events with unequal numbers of answers, (T, answers, S)."""
-    if len(features) == 1:
-        return features[0][None]
-    most = max(len(rows) for rows in features)
-    if all(len(rows) == most for rows in features):
-        return np.array(features)
-    out = np.zeros((len(features), most, features[0].shape[1]))
-    for place, rows in enumerate(features):
-        out[place, : len(rows)] = rows
     return out

@@ -573,24 +573,6 @@ def ref_line(ref: str, event: str) -> Line[RefLine]:
     return Line("ref", ref, event, RefLine())
 
 
-def served_line(
-    decision: Line[DecisionLine],
-    peer: str,
-    number: int,
-    time: float,
-    expected: tuple[float, float],
-    cost: float | None,
-    latency: float | None,
-    source: str | None = None,
-    weight: float | None = None,
-    answer: str | None = None,
-) -> Line[ServedLine]:
-    """Which peer really answered the task of a decision."""
-    chosen = None if decision.body.groups else decision.body.chosen
-    body = ServedLine(decision.id, peer, time, expected, chosen, cost, latency, source, weight, answer)
-    return Line("served", f"{decision.event}/{number}", decision.event, body)
-
-
 def peer_line(
     peer: str,
     joins: bool,
@@ -618,11 +600,6 @@ def rename_line(peer: str, becomes: str, keep: float, number: int, time: float) 
 def revoke_line(source: str, id: str, time: float, undo: bool = False) -> Line[RevokeLine]:
     """A source is revoked or, with `undo`, accepted again."""
     return Line("unrevoke" if undo else "revoke", id, "", RevokeLine(source, time))
-
-
-def forget_line(events: Sequence[str], time: float) -> Line[ForgetLine]:
-    """These events were forgotten."""
-    return Line("forget", f"{events[0]}+{len(events) - 1}", "", ForgetLine(tuple(events), time))
 
 
 # --- arrays ------------------------------------------------------------------------------

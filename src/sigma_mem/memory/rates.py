@@ -22,8 +22,9 @@ A claim is what p̂ would be by one estimator alone. Which estimator and which h
 for every peer from the decayed log-likelihood of its labels by the claims that were recorded at decisions.
 Horizons are judged by the last few hundred labels, because peers change. Estimators are judged by as many as
 M remembers: a regression that once separated a peer's bad tasks from its good ones is not forgotten while the
-peer is asked only on the good ones. A regression has to gain something with every label: which of many peers
-is the best depends on it, and a paraphrase moves it much more than it moves a kernel mean.
+peer is asked only on the good ones. A regression, sharpened or not (`regression`), has to gain something with
+every label: which of many peers is the best depends on it, and a paraphrase moves it much more than it moves
+a kernel mean.
 """
 
 from __future__ import annotations
@@ -45,18 +46,21 @@ LEAST = 0.5  # observations that an interval takes for granted
 _MOST = 0.97  # bound of a claimed mean label: the log-likelihood of a surprise stays finite
 _NEWCOMER = 0.5  # peers that the prior rate of an unknown pool is worth, at `prior_labels` = 2
 _SLOWER = 3.0  # a horizon is three times as likely beforehand as the next faster one
-_LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
-_SURE = 0.2  # below this weight the local claim is left out, so that its noise costs nothing
-_REGRESSION = 0.5  # odds of the regression against the kernel mean beforehand
+LOCAL = 0.1  # and the local claim a tenth as likely as the slowest one
+SURE = 0.2  # below this weight a local or sharpened claim is left out, so that its noise costs nothing
+ESTIMATORS = 3  # the kernel mean, the regression, and the regression sharpened
+_ESTIMATOR_PRIORS = np.log([1.0, 0.5, 0.25])  # odds beforehand
 _GAIN = 0.02  # log-likelihood that the regression has to gain with every label: it follows wording closely
 
 
 def rate_sums(settings: Settings) -> dict[str, Sum]:
     """Declare labels at every horizon and over the whole life, claims, and labelled events of the pool."""
     horizons, slow, mixing = (*settings.horizon_rates, 0.0), settings.rate, settings.mixing_rate
+    estimators = ESTIMATORS if settings.regression else 0
+    scored = settings.n_claims + (1 if settings.regression else 0)  # the sharpened regression is not recorded
     return {
         "labels": Sum((3 * len(horizons), PEERS), (*horizons, *horizons, *(2.0 * rate for rate in horizons))),
-        "claims": claim_sum(settings.n_claims, mixing, (slow, slow) if settings.regression else ()),
+        "claims": claim_sum(scored, mixing, (slow,) * estimators),
         "events": Sum((3,), (slow, 2.0 * slow, 0.0)),
     }
 
@@ -80,7 +84,7 @@ def claim_rows(claims: NDArray[np.float16], c: FloatArray, weight: FloatArray) -
     known = claims.astype(np.float64)
     rows = np.empty((len(c), known.shape[2] + 2, known.shape[1]))
     np.multiply(weight[:, None], log_likelihood(known, c).swapaxes(1, 2), out=rows[:, :-2])
-    rows[:, -2:] = (weight * (known[..., :1] == known[..., :1]).any(axis=-1))[:, None]  # NaN for none
+    rows[:, -2:] = (weight * (known[..., 0] == known[..., 0]))[:, None]  # NaN for none
     return rows
 
 
@@ -163,7 +167,7 @@ class RateReading(NamedTuple):
     slowest: FloatArray  # (P,)
     change: FloatArray  # Σ_g u_g·(rate_g − rate_slow), (P,)
     recent: FloatArray  # rate_fast − rate_slow, (P,)
-    of_regression: FloatArray  # weight of the regression against the kernel mean, (P,)
+    estimators: FloatArray  # weights of the kernel mean, the regression and its sharpened form, (P, 3)
     of_local: FloatArray  # weight of the local claim, (P,)
     horizons: FloatArray  # weight of every horizon and of the local claim, (P, H + 1)
     doubt: FloatArray  # variance that `change` adds, because faster horizons have fewer labels, (P,)
@@ -172,7 +176,7 @@ class RateReading(NamedTuple):
 class ClaimWeights(NamedTuple):
     """Weights of claims, from how likely they made a peer's own labels: those of others change nothing."""
 
-    of_regression: FloatArray  # against the kernel mean, (P,)
+    estimators: FloatArray  # of the kernel mean, the regression and its sharpened form, (P, 3)
     horizons: FloatArray  # of every horizon and of the local claim, (P, H + 1)
 
 
@@ -197,12 +201,12 @@ def read_rates(
         rate = rates[g] = rate + np.where(n[g] > 0.0, away, 0.0)
     rates = bounded(rates)
     rates.setflags(write=False)  # readings hand it out, and it is read again
-    (of_regression, horizons), away = weights, rates - rates[-1]
+    (estimators, horizons), away = weights, rates - rates[-1]
     change = np.add.reduce(horizons.T[:-1] * away)  # term by term, so that equal peers get equal bits
     recent = away[fast_horizon(len(rates))]
     fewer = 1.0 / (n[:-1] + LEAST) - 1.0 / (n[-2] + LEAST)
     doubt = np.add.reduce(np.square(horizons.T[:-1]) * fewer)
-    return RateReading(rates, rates[-1], change, recent, of_regression, horizons[:, -1], horizons, doubt)
+    return RateReading(rates, rates[-1], change, recent, estimators, horizons[:, -1], horizons, doubt)
 
 
 def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> float:
@@ -215,26 +219,28 @@ def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> flo
 def claim_weights(sums: Sums, labels: Effective) -> ClaimWeights:
     """Which estimator and which horizon to believe of every peer."""
     likely, h = likelihoods(sums["claims"], labels.labels[-1]), len(labels.labels) - 1
-    of_regression, weights = np.zeros(len(likely)), np.zeros((len(likely), h + 1))
-    weights[:, -2] = 1.0
-    estimators = likely.shape[1] % (h + 1) if h > 1 else likely.shape[1]  # two with a regression, or none
-    if estimators:
-        alone = (sums["claims"][:2] * labels.fresh[-2]).T
-        alone[:, 1] += math.log(_REGRESSION) - _GAIN * labels.labels[-2]
-        of_regression = _softmax(alone)[:, 1]
-    if likely.shape[1] > estimators:
-        weights = _softmax(likely[:, estimators:] + _horizon_priors(h))
-        unsure = np.where(weights[:, -1] < _SURE, weights[:, -1], 0.0)
+    estimators, weights = np.zeros((len(likely), ESTIMATORS)), np.zeros((len(likely), h + 1))
+    estimators[:, 0] = weights[:, -2] = 1.0
+    n_estimators = likely.shape[1] - (h + 1 if h > 1 else 0)  # none without a regression
+    if n_estimators:
+        alone = (sums["claims"][:ESTIMATORS] * labels.fresh[-2]).T
+        alone[:, 1:] -= _GAIN * labels.labels[-2][:, None]
+        estimators = _softmax(alone + _ESTIMATOR_PRIORS)
+        estimators[estimators[:, 2] < SURE, 2] = 0.0
+        estimators /= np.add.reduce(estimators, axis=1, keepdims=True)
+    if likely.shape[1] > n_estimators:
+        weights = _softmax(likely[:, n_estimators:] + _horizon_priors(h))
+        unsure = np.where(weights[:, -1] < SURE, weights[:, -1], 0.0)
         weights[:, fast_horizon(h)] += unsure
         weights[:, -1] -= unsure
-    return ClaimWeights(of_regression, weights)
+    return ClaimWeights(estimators, weights)
 
 
 @lru_cache
 def _horizon_priors(h: int) -> FloatArray:
     """Log-odds beforehand of every horizon, and of the local claim."""
     slower = math.log(_SLOWER) * np.arange(h)
-    return np.append(slower, slower[-1] + math.log(_LOCAL))
+    return np.append(slower, slower[-1] + math.log(LOCAL))
 
 
 def likelihoods(sums: FloatArray, most: FloatArray) -> FloatArray:

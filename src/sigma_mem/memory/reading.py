@@ -34,7 +34,8 @@ class Reading:
     of_regression : weight of the regression against the kernel mean
     away : computes by how much labels near φ alone differ from p̂'s mean label, which is shrunk to a prior,
         and the variance of p̂ between the claims that it mixes
-    leverage : computes φᵀ(N_p + λI)⁻¹φ; None without regression
+    leverage, stretch : compute φᵀ(N_p + λI)⁻¹φ, and how many times as much variance the regression's claim
+        has because it is sharpened; None without regression
     topics : what topics changed of score, effective and p̂; None if none was given
     """
 
@@ -51,6 +52,7 @@ class Reading:
     of_regression: FloatArray
     away: Callable[[], tuple[FloatArray, FloatArray]]
     leverage: Callable[[], FloatArray] | None
+    stretch: Callable[[], FloatArray] | None = None
     topics: TopicReading | None = None
 
     @cached_property
@@ -61,7 +63,8 @@ class Reading:
         else:
             spread = 1.0 / (self.effective + LEAST)
             if self.leverage is not None:
-                spread += self.of_regression * (self.leverage() - spread)
+                stretched = 1.0 if self.stretch is None else self.stretch()
+                spread += self.of_regression * (stretched * self.leverage() - spread)
         fewer = (self.labels + LEAST) / (self.recent + LEAST)  # than at the slowest rate
         spread = spread * (1.0 + self.of_local * np.maximum(fewer - 1.0, 0.0))
         between = self.away()[1] / (self.prob * (1.0 - self.prob) + _CERTAIN)

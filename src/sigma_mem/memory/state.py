@@ -62,7 +62,15 @@ from sigma_mem.memory.rates import (
     unshrunk,
 )
 from sigma_mem.memory.reading import Reading
-from sigma_mem.memory.regression import direction_rows, direction_sum, leverage, solved
+from sigma_mem.memory.regression import (
+    direction_rows,
+    direction_sum,
+    leverage,
+    sharpened,
+    solved,
+    stretch,
+    with_sharpened,
+)
 from sigma_mem.memory.relation import centred, relation_matrix, relation_rows, relation_sum
 from sigma_mem.memory.settings import Settings
 from sigma_mem.memory.sums import PEERS, Sum, Sums
@@ -148,7 +156,7 @@ class SigmaState:
         self._known: Known | None = None
         self._labelled: FromLabels | None = None  # until the next label
         self._solved = np.zeros((2, len(self.peers), self.rank))
-        self._unsolved = set(range(len(self.peers)))  # peers whose labels changed since
+        self._unsolved = np.ones(len(self.peers), dtype=np.bool_)  # peers whose labels changed since
 
     # --- clock ---------------------------------------------------------------------------
 
@@ -232,13 +240,15 @@ class SigmaState:
             moved = deviation(found[-2], np.abs(found[-1]), known.moved, _WEAK * strength)
             prior = bounded(prior + known.believed * moved)
         total, labels = score * fresh, seen * fresh
-        near = regressed = estimate = shrunk_mean(total, labels, prior, strength)
-        claims, certainty, of_regression = np.empty((self._n_claims, len(near))), None, rates.of_regression
+        near = estimate = shrunk_mean(total, labels, prior, strength)
+        claims, certainty, stretched = np.empty((self._n_claims, len(near))), None, None
+        alone, weights = near[None], rates.estimators.T[:1]
         if known.weights is not None:
             # Term by term and not by BLAS: equal peers get equal bits.
             regressed = bounded(prior + np.add.reduce(known.weights * phi, axis=1))
-            near = estimate + of_regression * (regressed - estimate)
-            certainty = partial(self._leverage, phi, now)
+            alone, weights = np.stack((estimate, regressed, sharpened(regressed))), rates.estimators.T
+            near = np.add.reduce(weights * alone)
+            certainty, stretched = partial(self._leverage, phi, now), partial(stretch, regressed, weights)
             claims[0], claims[1] = estimate, regressed
         mean, recent = near, labels
         horizons, place = len(rates.rates), self._fast
@@ -251,11 +261,10 @@ class SigmaState:
         claims = bounded(claims)
 
         def away() -> tuple[FloatArray, FloatArray]:
-            share = 1.0 - of_regression
-            apart = of_regression * share * np.square(regressed - estimate)
+            apart = np.add.reduce(weights * np.square(alone - near))
             if horizons > 1:
                 apart = apart + np.add.reduce(rates.horizons.T * np.square(claims[-1 - horizons :] - mean))
-            return share * unshrunk(total, labels, estimate), 0.25 * apart
+            return weights[0] * unshrunk(total, labels, estimate), 0.25 * apart
 
         reading = Reading(
             score=score * decayed * self._eta,
@@ -268,9 +277,10 @@ class SigmaState:
             near=near,
             slowest=rates.slowest,
             claims=claims.T.astype(np.float16) if len(claims) else None,  # scored as the ledger keeps them
-            of_regression=of_regression,
+            of_regression=1.0 - weights[0],
             away=away,
             leverage=certainty,
+            stretch=stretched,
         )
         if not topics:
             return reading
@@ -278,11 +288,10 @@ class SigmaState:
             self.sums,
             phi,
             topics,
-            np.stack((score, seen)) * decayed,
-            np.stack((total, labels)),
+            np.stack((score, seen)),
             near,
             bounded(mean) - near,
-            fresh,
+            known.fresh[[_SLOWEST, place]],
             decayed,
             known.labels,
             strength,
@@ -311,10 +320,10 @@ class SigmaState:
         prior = np.zeros(len(self.peers)) if moved is None else free * moved
         rates = read_rates(labels, weighed, prior, s)
         if s.regression:
-            if self._unsolved:
-                fresh = labels.fresh[_SLOWEST]
-                solved(sums["directions"], fresh, self._evidence, sorted(self._unsolved), self._solved)
-                self._unsolved.clear()
+            if self._unsolved.any():
+                fresh, changed = labels.fresh[_SLOWEST], np.flatnonzero(self._unsolved).tolist()
+                solved(sums["directions"], fresh, self._evidence, changed, self._solved)
+                self._unsolved[:] = False
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
         believed = free * _BELIEVED / (_BELIEVED + events)
         away = rates.rates - rates.slowest
@@ -541,7 +550,8 @@ class SigmaState:
         sums.add("events", worth[:, None], w)
         sums.add("relation", relation_rows(q, signs), w)
         if claims is not None:
-            sums.add("claims", claim_rows(claims, c[:, :n], seen), w)
+            scored = with_sharpened(claims) if self.settings.regression else claims
+            sums.add("claims", claim_rows(scored, c[:, :n], seen), w)
         if self.settings.regression:
             sums.add("directions", direction_rows(phi, label, seen), w)
         self._add_competence(phi, label, seen, w)
@@ -563,7 +573,7 @@ class SigmaState:
                 weighted = both * sums.weight_of("all_pairs", w)
                 add_events(sums, "pairs", phi[some], weighted[some])
         self._known = self._labelled = None
-        self._unsolved.update(np.flatnonzero(peers).tolist())
+        self._unsolved |= peers
 
     def _add_competence(self, phi: FloatArray, label: FloatArray, seen: FloatArray, w: FloatArray) -> None:
         """Add c·φφᵀ to M_p and φφᵀ to N_p at every rate at which they are kept (eq:sigma_mem_update)."""
@@ -585,11 +595,12 @@ class SigmaState:
         claims: NDArray[np.float16] | None,
         w: FloatArray,
     ) -> None:
-        slow = self.sums.weight_of("readable", w)[:, 0]
+        rates = [self.sums.weight_of(name, w)[:, 0, 0] for name in ("topics.pairs", "topics.recent")]
+        factors = np.stack(rates, axis=1)
         for event, names in enumerate(topics):
             if names:
                 both = np.stack((label[event], seen[event]))
-                self.topics.write(self.sums, phi[event], names, both, slow[event])
+                self.topics.write(self.sums, phi[event], names, both, factors[event])
         if claims is not None:
             self.sums.add("topics.claims", claim_rows(claims, c, seen), w)
 
@@ -768,9 +779,9 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
     horizons, and agreement, which is not forgotten, in an M and N of its own.
     """
     slow, horizons = settings.rate, settings.horizon_rates
-    kept = [slow, slow]
+    kept, fast = [slow, slow], horizons[fast_horizon(len(horizons))]
     if len(horizons) > 1:
-        kept += [horizons[fast_horizon(len(horizons))]] * 2
+        kept += [fast, fast]
     if settings.agreement:
         kept += [0.0, 0.0]
     declared = {
@@ -779,8 +790,8 @@ def declared_sums(settings: Settings, rank: int, n_features: int) -> dict[str, S
         **ballot_sums(slow),
         **competition_sums(rank, slow),
         **confidence_sums(slow),
-        **topic_sums(rank, slow, settings.topic_mixing_rate),
-        **verdict_sums(rank, slow, horizons[fast_horizon(len(horizons))]),
+        **topic_sums(rank, slow, fast, settings.topic_mixing_rate),
+        **verdict_sums(rank, slow, fast),
         "relation": relation_sum(settings.rate_g),
         "features": feature_sum(n_features, slow),
     }

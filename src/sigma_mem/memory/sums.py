@@ -115,14 +115,16 @@ class Sums(dict[str, FloatArray]):
         if one and latest == self._tick and (seen is None or not self._far):
             return self._weights  # all that one line contributes is of one moment
         since = latest - self.anchors
-        far: NDArray[np.bool_] = self._fastest * since > _FAR
-        self._far = bool(far.any())
+        self._far = self._fastest * float(since.max()) > _FAR
         if self._far:  # a peer of which nothing is added stays behind
+            far = self._fastest * since > _FAR
             far[:-1] &= seen is not None and seen != 0.0
             if far.any():
                 self._move(np.where(far, since, 0.0))
         halvings = self._halvings * (ticks[:, None, None] - self.anchors)
-        out = np.exp2(np.minimum(halvings, _MOST, out=halvings), out=halvings).reshape(len(ticks), -1)
+        if self._far:
+            np.minimum(halvings, _MOST, out=halvings)
+        out = np.exp2(halvings, out=halvings).reshape(len(ticks), -1)
         if one:
             self._tick, self._weights = latest, out
         return out

@@ -13,8 +13,9 @@ is its kernel with another. No b is right for every stream, and none needs an M 
 worth (`rates`), so that what a peer does elsewhere takes nothing from what is known of it here.
 
 What p̂ would be with the share b alone is its claim, and p̂ mixes the claims by their decayed log-likelihood.
-A claim is shrunk to that of the text alone, so that a new topic takes nothing away. A question without a
-topic has the share 0, and reads and writes nothing of this.
+A claim is shrunk to that of the text alone, so that a new topic takes nothing away. One more claim is w at
+the fast rate, for a peer that changed on these topics: it counts if it predicted this peer's own labels
+better than the others did. A question without a topic has the share 0, and reads and writes nothing of this.
 """
 
 from __future__ import annotations
@@ -29,7 +30,17 @@ from numpy.typing import NDArray
 
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
-from sigma_mem.memory.rates import LEAST, bounded, claim_sum, effective, likelihoods, shrunk_mean, unshrunk
+from sigma_mem.memory.rates import (
+    LEAST,
+    LOCAL,
+    SURE,
+    bounded,
+    claim_sum,
+    effective,
+    likelihoods,
+    shrunk_mean,
+    unshrunk,
+)
 from sigma_mem.memory.sums import PEERS, Sum, Sums
 
 SHARES = np.array([0.0, 0.3, 0.6, 0.9])  # b
@@ -37,6 +48,7 @@ MOST_TOPICS = 1024  # that have sums of their own
 MOST_TOGETHER = 8  # topics of one event
 _SHARED = 64  # sums that later topics share, by a hash of their names
 _MOST_PAIRS = 4096
+_OF_PAIRS = ("topics.pairs", "topics.squares", "topics.recent")
 _LONGEST = 200  # characters of a name
 FEW = 4.0  # labels that the rate of the text alone, or over all topics, is worth on a topic
 # (1−b)², 2b(1−b), b²: weights of the three blocks, (3, B)
@@ -72,6 +84,17 @@ def share_weights(likelihood: FloatArray) -> FloatArray:
     weights: FloatArray = np.exp(likelihood - likelihood.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     return weights
+
+
+def recent_weights(better: FloatArray) -> FloatArray:
+    """Weight of the newest labels on the topics alone, (P,), by how much likelier they made a peer's labels.
+
+    >>> recent_weights(np.array([-1.0, 4.0])).round(2).tolist()
+    [0.0, 0.85]
+    """
+    weights = 1.0 / (1.0 + np.exp(-np.minimum(better, 50.0)) / LOCAL)
+    out: FloatArray = np.where(weights < SURE, 0.0, weights)
+    return out
 
 
 def topic_kernel(similarity: FloatArray, overlap: FloatArray, weights: FloatArray) -> FloatArray:
@@ -113,20 +136,21 @@ class TopicReading(NamedTuple):
     score: FloatArray  # (P,)
     effective: FloatArray  # (P,)
     mean: FloatArray  # (P,)
-    claims: NDArray[np.float16]  # mean label by every share, as a ledger keeps it, (P, B)
+    claims: NDArray[np.float16]  # mean label by every share, then lately, as a ledger keeps it, (P, B + 1)
     weights: FloatArray  # of every share, (B,)
     pull: FloatArray  # by how much labels on the topics alone differ from the mean, (P,)
     apart: FloatArray  # variance between the claims, (P,)
     spread: FloatArray  # one over the number of labels behind a claim, mixed over shares, (P,)
 
 
-def topic_sums(rank: int, rate: float, mixing_rate: float) -> dict[str, Sum]:
-    """Declare v of every topic and w of every pair, 0 for M and 1 for N, and claims of the shares."""
+def topic_sums(rank: int, rate: float, fast: float, mixing_rate: float) -> dict[str, Sum]:
+    """Declare v of every topic and w of every pair, 0 for M and 1 for N, w at the fast rate, and claims."""
     return {
         "topics.vectors": Sum((0, 2, PEERS, rank), rate),
         "topics.pairs": Sum((0, 2, PEERS), rate),
         "topics.squares": Sum((0, PEERS), 2.0 * rate),
-        "topics.claims": claim_sum(len(SHARES), mixing_rate),
+        "topics.recent": Sum((0, 2, PEERS), fast),
+        "topics.claims": claim_sum(len(SHARES) + 1, mixing_rate),
     }
 
 
@@ -160,18 +184,19 @@ class Topics:
     # --- write ---------------------------------------------------------------------------
 
     def write(
-        self, sums: Sums, phi: FloatArray, topics: Sequence[str], both: FloatArray, factor: FloatArray
+        self, sums: Sums, phi: FloatArray, topics: Sequence[str], both: FloatArray, factors: FloatArray
     ) -> None:
-        """Add labels and their weights, (2, P), times the factor of their age, (P,), of an event."""
-        own, both = self._places(topics, make=True), both * factor
+        """Add an event's labels and their weights, (2, P), times factors of age at both rates, (2, P)."""
+        own, (slow, fast) = self._places(topics, make=True), both * factors[:, None]
         vectors = sums.grow("topics.vectors", 1 + max(place for place, _ in own))
         for place, e in own:
-            vectors[place] += (e * both)[:, :, None] * phi
+            vectors[place] += (e * slow)[:, :, None] * phi
         pairs = self._pairs_of(own, make=True)  # before the array, which grows with them
-        held, squares = (sums.grow(f"topics.{name}", len(self._pairs)) for name in ("pairs", "squares"))
+        held, squares, recent = (sums.grow(name, len(self._pairs)) for name in _OF_PAIRS)
         for place, e, _ in pairs:
-            held[place] += e * both
-            squares[place] += e * both[1] * factor
+            held[place] += e * slow
+            squares[place] += e * slow[1] * factors[0]
+            recent[place] += e * fast
 
     def _places(self, topics: Sequence[str], *, make: bool = False) -> list[tuple[int, float]]:
         """The place of every topic that has one, and its e."""
@@ -213,7 +238,6 @@ class Topics:
         phi: FloatArray,
         topics: Sequence[str],
         of_text: FloatArray,
-        fresh_text: FloatArray,
         near: FloatArray,
         change: FloatArray,
         fresh: FloatArray,
@@ -225,23 +249,26 @@ class Topics:
 
         Parameters
         ----------
-        of_text, fresh_text : array (2, P)
-            φᵀMφ/η and φᵀNφ/η, of the text alone, as of now, and as the number of labels that they are worth.
+        of_text : array (2, P)
+            φᵀMφ/η and φᵀNφ/η, of the text alone, as of the anchors.
         near, strength : array (P,) and float
             The mean of the text alone, to which that of every share is shrunk, and how strongly.
         change : array (P,)
             What horizons add to the mean of the text alone; they add it to that of every share.
-        fresh, decayed : array (P,)
-            Factors by which sums become those of that number of labels, and those as of now.
+        fresh : array (2, P)
+            Factors that make sums at the slowest and the fast rate those of the labels that they are worth.
+        decayed : array (P,)
+            Factor that makes sums at the slowest rate those as of now.
         most : array (P,)
             Labels of every peer, whatever their age.
         """
-        across, within, squares = self._blocks(sums, phi, topics)
+        across, within, squares, recent = self._blocks(sums, phi, topics)
         here = effective(within[0], within[1], squares, most).fresh
-        now = _kernel_sums(of_text, across * decayed, within * decayed)
-        totals, labels = _kernel_sums(fresh_text, across * fresh, within * here)
+        now = _kernel_sums(of_text * decayed, across * decayed, within * decayed)
+        totals, labels = _kernel_sums(of_text * fresh[0], across * fresh[0], within * here)
+        likely = likelihoods(sums["topics.claims"], most)
         if phi.any():
-            weights = share_weights(np.add.reduce(likelihoods(sums["topics.claims"], most)))
+            weights = share_weights(np.add.reduce(likely[:, :-1]))
         else:  # there is no text to share with, and the prior is a rate over kinds of task
             weights, strength = (SHARES.max() == SHARES).astype(np.float64), FEW
             near = self._over_topics(sums, near, most)
@@ -254,8 +281,21 @@ class Topics:
         mean = np.add.reduce(claims * weights, axis=-1)
         apart = np.add.reduce(np.square(claims - mean[:, None]) * weights, axis=-1)
         spread = np.add.reduce(weights / (np.abs(now[1]) + LEAST), axis=-1)
-        seen, recorded = np.abs(seen), claims.astype(np.float16)
-        return TopicReading(score, seen, mean, recorded, weights, pull, apart, spread)
+        lately, n = recent[0] * fresh[1], np.abs(recent[1]) * fresh[1]
+        local = bounded(shrunk_mean(lately, n, mean, FEW))
+        left = np.where(fresh[0] > 0.0, decayed / np.maximum(fresh[0], 1e-300), 0.0)  # it falls in a pause
+        sure = recent_weights(likely[:, -1] - np.add.reduce(likely[:, :-1] * weights, axis=-1))
+        recorded = np.concatenate((claims, local[:, None]), axis=1).astype(np.float16)
+        return TopicReading(
+            score=score,
+            effective=np.abs(seen),
+            mean=mean + sure * (local - mean),
+            claims=recorded,
+            weights=weights,
+            pull=pull + sure * (unshrunk(lately, n, local) - pull),
+            apart=apart + sure * (1.0 - sure) * np.square(local - mean),
+            spread=spread + sure * (1.0 / (n * left + LEAST) - spread),
+        )
 
     def _over_topics(self, sums: Sums, overall: FloatArray, most: FloatArray) -> FloatArray:
         """Every peer's mean label over topics, not over labels: the tasks it was sent count no more, (P,)."""
@@ -268,9 +308,9 @@ class Topics:
 
     def _blocks(
         self, sums: Sums, phi: FloatArray, topics: Sequence[str]
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Σ_i e_i v_iᵀφ and Σ_ij e_i e_j w_ij, (2, P) each, and the squares of w, as of the anchors."""
-        across, within = np.zeros((2, 2, sums.n_peers))
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Σ_i e_i v_iᵀφ, Σ_ij e_i e_j w_ij, the squares of w, and w at the fast rate, as of the anchors."""
+        across, within, recent = np.zeros((3, 2, sums.n_peers))
         squares, own = np.zeros(sums.n_peers), self._places(topics)
         vectors, pairs = sums["topics.vectors"], sums["topics.pairs"]
         for place, e in own:
@@ -279,7 +319,8 @@ class Topics:
         for place, e, times in self._pairs_of(own):
             within += times * e * pairs[place]
             squares += times * e * sums["topics.squares"][place]
-        return across, within, squares
+            recent += times * e * sums["topics.recent"][place]
+        return across, within, squares, recent
 
     def labels(self, sums: Sums, topic: str) -> FloatArray:
         """Number of labels of every peer on events with this topic, (P,), as of the anchors."""
@@ -293,7 +334,7 @@ class Topics:
         out = theirs.take(range(theirs.n_peers))
         moved = {i: self._places((name,), make=True)[0][0] for name, i in other._slots.items()}
         vectors = theirs["topics.vectors"]
-        for name in ("topics.vectors", "topics.pairs", "topics.squares"):
+        for name in ("topics.vectors", *_OF_PAIRS):
             out[name][...] = 0.0
         for i, row in enumerate(vectors):
             if row.any():
@@ -304,7 +345,7 @@ class Topics:
             times = 2.0 if i != j and own[0] == own[1] else 1.0  # the pair came to share a place
             at = self._pair(own[0], own[1], make=True)
             if at is not None:
-                for name in ("topics.pairs", "topics.squares"):
+                for name in _OF_PAIRS:
                     out.grow(name, at + 1)[at] += times * theirs[name][place]
         return out
 

@@ -589,7 +589,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _from_text(text: str, hint: Any, what: str) -> Any:
-    """The value of a variable; a list is separated by commas, and nothing is None where that may be."""
+    """The value of a variable; commas separate a list, and an empty text is None if there may be none."""
     kinds = (hint, *get_args(hint))
     if text == "" and NoneType in kinds:
         return None

@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from html import escape
-from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, FastAPI
@@ -115,22 +114,15 @@ def _documented(app: FastAPI) -> dict[str, Any]:
     return schema
 
 
-# ---- examples of operations, made by calling them; of the rest, recorded
+# ---- examples of operations, made by calling them
 
 
 _JSON = "application/json"
 _AT = "/v1/memory/{namespace}"
 
 
-def recorded_examples() -> list[dict[str, Any]]:
-    """What was recorded from a service: method, path, body, query and response of every call."""
-    text = files("sigma_mem.serve").joinpath("examples.json").read_text(encoding="utf-8")
-    calls: list[dict[str, Any]] = json.loads(text)
-    return calls
-
-
 @cache
-def _performed() -> list[dict[str, Any]]:
+def _performed() -> list[tuple[str, str, Any, dict[str, Any], Any]]:
     """The example of every operation, on a memory that begins empty: the table is in an order that works."""
     mem = SigmaMem(["gemma", "phi", "coder"], encoder="hashed")
     made = []
@@ -141,9 +133,7 @@ def _performed() -> list[dict[str, Any]]:
         answer = namespace_body("default", mem) if found is None else operation.body(found)
         response = readable(json.loads(as_json(answer)))
         path = f"{_AT}/{operation.path}"
-        made.append(
-            {"method": operation.verb, "path": path, "body": body, "query": query, "response": response}
-        )
+        made.append((operation.verb.lower(), path, body, query, response))
     return made
 
 
@@ -161,12 +151,11 @@ def readable(value: Any) -> Any:
 
 def add_examples(schema: dict[str, Any]) -> None:
     """Put the examples into an OpenAPI schema."""
-    for call in (*recorded_examples(), *_performed()):
-        operation = schema["paths"][call["path"]][call["method"].lower()]
-        if call["body"] is not None:
-            operation["requestBody"]["content"][_JSON]["example"] = call["body"]
+    for verb, path, body, query, response in _performed():
+        operation = schema["paths"][path][verb]
+        if body is not None:
+            operation["requestBody"]["content"][_JSON]["example"] = body
         for parameter in operation.get("parameters", ()):
-            if parameter["in"] == "query" and parameter["name"] in call["query"]:
-                parameter["example"] = call["query"][parameter["name"]]
-        answered = operation["responses"]["200"].setdefault("content", {}).setdefault(_JSON, {})
-        answered["example"] = call["response"]
+            if parameter["in"] == "query" and parameter["name"] in query:
+                parameter["example"] = query[parameter["name"]]
+        operation["responses"]["200"].setdefault("content", {}).setdefault(_JSON, {})["example"] = response

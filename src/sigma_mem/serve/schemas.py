@@ -141,9 +141,9 @@ class AddRequest(BaseModel):
     """A peer's answer in a panel."""
 
     model_config = _REQUEST
-    panel: Name = Field(description="As `ask` named it: the id of the event.")
-    peer: Name
-    answer: SomeAnswer = Field(description="null if the peer failed.")
+    panel: Name = Field(description="As `ask` named it: the id of the event.", examples=["1d5dc4ce-17"])
+    peer: Name = Field(examples=["gemma"])
+    answer: SomeAnswer = Field(description="null if the peer failed.", examples=["391"])
 
 
 class NamespaceRequest(BaseModel):

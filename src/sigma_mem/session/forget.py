@@ -16,7 +16,7 @@ from sigma_mem.errors import InputError
 from sigma_mem.events import Decision
 from sigma_mem.ledger.fold import Fold
 from sigma_mem.ledger.journal import Journal
-from sigma_mem.ledger.lines import Body, DecisionLine, ForgottenLine, Line, ServedLine, forget_line
+from sigma_mem.ledger.lines import Body, DecisionLine, ForgetLine, ForgottenLine, Line, ServedLine
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.session.checks import id_of
 from sigma_mem.session.history import Moment, seconds_of
@@ -49,7 +49,8 @@ def forget_events(
         }
         if not left:
             return 0
-        journal.erase(left, forget_line(events, time))
+        forgets = ForgetLine(tuple(events), time)
+        journal.erase(left, Line("forget", f"{events[0]}+{len(events) - 1}", "", forgets))
     LOG.info("memory %r: %d events forgotten", journal.namespace, len(events))
     return len(events)
 

@@ -16,6 +16,7 @@ from sigma_mem.decide.panel import CHANGE, change_if_agreed, change_probability,
 from sigma_mem.errors import InputError
 from sigma_mem.events import Answer, Decision, FloatArray
 from sigma_mem.memory import SigmaState
+from sigma_mem.session.checks import checked_count, checked_share
 
 _KNOWN = 4.0  # labelled events after which not every peer is asked any more
 _DRAWN = 0.3  # how often the second of them is drawn, so that everyone is seen
@@ -60,9 +61,9 @@ class PanelLimits:
     def __post_init__(self) -> None:
         if not isinstance(self.change, int | float) or not 0.0 <= self.change <= 1.0:
             raise InputError(f"change is {self.change!r}; expected a chance in [0, 1]")
-        if self.confidence is not None and not 0.0 <= self.confidence <= 1.0:
-            raise InputError(f"confidence is {self.confidence!r}; expected a share in [0, 1]")
-        if self.calls is not None and self.calls < 1:
+        checked_share("confidence", self.confidence)
+        checked_count("calls", self.calls)
+        if self.calls == 0:
             raise InputError(f"calls is {self.calls!r}; expected 1 or more")
 
     def reached(self, change: float, confidence: float, calls: int) -> bool:

@@ -19,10 +19,10 @@ from sigma_mem.ledger.lines import (
     PeerLine,
     RenameLine,
     ResetLine,
+    ServedLine,
     peer_line,
     rename_line,
     reset_line,
-    served_line,
 )
 from sigma_mem.ledger.logs import LOG
 from sigma_mem.memory import SigmaState
@@ -208,10 +208,9 @@ def append_served(
                     f"{source!r}, which is not trusted"
                 )
             expected = (0.0, 0.0) if charge else _expected(fold, name, line, event)
-            said = served_line(
-                line, name, event.served_lines, time, expected, cost, latency, source, weight, answer
-            )
-            ticket = journal.append(said)
+            chosen = None if line.body.groups else line.body.chosen
+            said = ServedLine(line.id, name, time, expected, chosen, cost, latency, source, weight, answer)
+            ticket = journal.append(Line("served", f"{line.event}/{event.served_lines}", line.event, said))
         now = as_served(fold, recorded)
     if wait and ticket is None:
         journal.store.flush(journal.namespace)  # the earlier line may still be on its way to the disk

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from sigma_mem.answers.canon import Canon
 from sigma_mem.answers.chat import Question, question_text
-from sigma_mem.answers.features import Answers, check_in_pool, prepare_answers
+from sigma_mem.answers.features import check_in_pool, prepare_answers
+from sigma_mem.decide import Read
 from sigma_mem.decide.panel import CHANGE
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
@@ -269,10 +270,7 @@ class SigmaMem(Handle):
         """
         chosen = named_read(self._reads.votes, read)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        given = self._prepared(task.question, answers, canon, among, verdicts)
-        share = checked_share("min_confidence", min_confidence)
-        given, judged = self._consulted(task, given, judges)
-        return self._made(self.decider.choose(task, chosen, given, judged=judged, min_confidence=share))
+        return self._chosen(task, chosen, answers, canon, among, min_confidence, verdicts, judges)
 
     def decide(
         self,
@@ -305,16 +303,10 @@ class SigmaMem(Handle):
             "adaptive", or a single read over answers; "select" is the steered center's judgement, combined
             with the relation G.
         """
-        one = (
-            None
-            if isinstance(read, str) and read == "adaptive"
-            else named_read(self._reads.over_answers, read)
-        )
+        mixed = isinstance(read, str) and read == "adaptive"
+        one = None if mixed else named_read(self._reads.over_answers, read)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
-        given = self._prepared(task.question, answers, canon, among, verdicts)
-        share = checked_share("min_confidence", min_confidence)
-        given, judged = self._consulted(task, given, judges)
-        return self._made(self.decider.choose(task, one, given, judged=judged, min_confidence=share))
+        return self._chosen(task, one, answers, canon, among, min_confidence, verdicts, judges)
 
     def ask(
         self,
@@ -354,8 +346,6 @@ class SigmaMem(Handle):
             Ask at most this many.
         """
         checked_flag("explore", explore)
-        checked_share("confidence", confidence)
-        checked_count("calls", calls)
         everyone = explore and self._rng.random() < exploring_share(self.state.labelled)
         limits = PanelLimits(change, confidence, calls, among, explore, everyone)
         task = TaskRequest(question_text(question), phi, topic, after, ref)
@@ -375,31 +365,33 @@ class SigmaMem(Handle):
             panel.resume(steps)
         return panel
 
-    def _consulted(
-        self, task: TaskRequest, given: Answers, judges: Sequence[Judge] | None
-    ) -> tuple[Answers, dict[str, Any]]:
-        checked_judges(judges)
-        asked = self.judges if judges is None else judges
-        return self.decider.consult(task, given, asked) if asked else (given, {})
-
-    def _prepared(
+    def _chosen(
         self,
-        question: str | None,
+        task: TaskRequest,
+        read: Read | None,
         answers: GivenAnswers,
         canon: Canon,
         among: Sequence[str] | None,
+        min_confidence: float | None,
         verdicts: GivenVerdicts | None,
-    ) -> Answers:
-        """The answers that count, with their canons, text features and verdicts."""
+        judges: Sequence[Judge] | None,
+    ) -> Decision:
+        """Choose among the answers that count, by a read or, if it is None, by the mixture of votes."""
         checked_kind("answers", answers, Mapping, "a mapping from peers to answers")
+        peers = self.peers
         if among is not None:
-            allowed = checked_among(among, self.peers)
+            allowed = checked_among(among, peers)
             answers = {peer: answer for peer, answer in answers.items() if peer in allowed}
-        check_in_pool(answers or (), self.peers)  # before texts are compared, which may take long
-        found = prepare_answers(question, answers, canon, self.settings.text_features)
-        if verdicts is None:
-            return found
-        return found._replace(verdicts=checked_verdicts(verdicts, self.peers))
+        check_in_pool(answers or (), peers)  # before texts are compared, which may take long
+        given = prepare_answers(task.question, answers, canon, self.settings.text_features)
+        if verdicts is not None:
+            given = given._replace(verdicts=checked_verdicts(verdicts, peers))
+        share = checked_share("min_confidence", min_confidence)
+        checked_judges(judges)
+        judged: Mapping[str, Any] = {}
+        if asked := self.judges if judges is None else judges:
+            given, judged = self.decider.consult(task, given, asked)
+        return self._made(self.decider.choose(task, read, given, judged=judged, min_confidence=share))
 
     # --- teach ---------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -158,13 +157,15 @@ def measured_pool(
 
 def error_correlation(wrong: FloatArray) -> FloatArray:
     """Correlation of being wrong over the events that two peers share, (P, P)."""
-    n_peers = wrong.shape[1]
-    out = np.eye(n_peers)
-    for p, q in combinations(range(n_peers), 2):
-        both = ~np.isnan(wrong[:, p]) & ~np.isnan(wrong[:, q])
-        x, y = wrong[both, p], wrong[both, q]
-        known = both.sum() >= _LEAST_TOGETHER and x.std() > 0.0 and y.std() > 0.0
-        out[p, q] = out[q, p] = np.corrcoef(x, y)[0, 1] if known else np.nan
+    known = (~np.isnan(wrong)).astype(np.float64)
+    failed = np.nan_to_num(wrong)
+    n = known.T @ known
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rate = failed.T @ known / n  # of p, over the events that q shares
+        spread = np.sqrt(rate * (1.0 - rate))
+        out: FloatArray = (failed.T @ failed / n - rate * rate.T) / (spread * spread.T)
+    out[(n < _LEAST_TOGETHER) | ~np.isfinite(out)] = np.nan
+    np.fill_diagonal(out, 1.0)
     return out
 
 
@@ -176,22 +177,21 @@ def deceiving_pairs(
     By chance both are wrong as often as the product of their rates, and then agree as often as two wrong
     peers of this pool do.
     """
-    found = []
-    agreed = wrong_pairs = 0.0
-    counted: dict[tuple[int, int], tuple[float, float, int]] = {}
-    for p, q in combinations(range(len(peers)), 2):
-        both = ~np.isnan(wrong[:, p]) & ~np.isnan(wrong[:, q]) & (groups[:, p] >= 0) & (groups[:, q] >= 0)
-        fail = both & (wrong[:, p] == 1.0) & (wrong[:, q] == 1.0)
-        same = fail & (groups[:, p] == groups[:, q])
-        agreed, wrong_pairs = agreed + same.sum(), wrong_pairs + fail.sum()
-        if both.sum() >= _LEAST_TOGETHER:
-            chance = wrong[both, p].mean() * wrong[both, q].mean()
-            counted[p, q] = float(same.sum() / both.sum()), float(chance), int(both.sum())
-    rate = agreed / max(wrong_pairs, 1.0)
-    for (p, q), (together, chance, n) in counted.items():
-        expected = chance * rate
-        if together - expected > _SURE * np.sqrt(max(expected * (1.0 - expected), 1e-12) / n):
-            found.append(DeceivingPair((peers[p], peers[q]), float(correlation[p, q]), together, expected))
+    known = ~np.isnan(wrong) & (groups >= 0)
+    failed = known & (wrong == 1.0)
+    both_failed = failed[:, :, None] & failed[:, None, :]
+    same = (both_failed & (groups[:, :, None] == groups[:, None, :])).sum(axis=0)
+    n, failing = (x.T.astype(np.float64) @ known for x in (known, failed))
+    once = np.triu_indices(len(peers), 1)
+    agreed = same[once].sum() / max(both_failed.sum(axis=0)[once].sum(), 1)
+    expected = agreed * failing * failing.T / np.maximum(n, 1.0) ** 2
+    together = same / np.maximum(n, 1.0)
+    noise = np.sqrt(np.maximum(expected * (1.0 - expected), 1e-12) / np.maximum(n, 1.0))
+    found = [
+        DeceivingPair((peers[p], peers[q]), correlation.item(p, q), together.item(p, q), expected.item(p, q))
+        for p, q in zip(*(axis.tolist() for axis in once), strict=True)
+        if n[p, q] >= _LEAST_TOGETHER and together[p, q] - expected[p, q] > _SURE * noise[p, q]
+    ]
     return tuple(sorted(found, key=lambda line: line.expected - line.together))
 
 

@@ -74,16 +74,7 @@ def answer(
         list[str] | None,
         typer.Option(help="NAME=openai:BASE_URL#MODEL."),
     ] = None,
-    peers: Annotated[Path | None, typer.Option(help="A TOML file that defines peers.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="OPTION=VALUE for all peers, or NAME.OPTION=VALUE for one (see the page)."
-        ),
-    ] = None,
-    key: Annotated[
-        list[str] | None, typer.Option(help="NAME=VARIABLE: the environment variable with a peer's key.")
-    ] = None,
+    peers: Annotated[Path | None, typer.Option(help="A TOML file of peers and their options.")] = None,
     cache: Annotated[
         Path | None, typer.Option(help="Where every reply is kept as it arrives; by default next to --out.")
     ] = None,
@@ -105,12 +96,7 @@ def answer(
     )
     from sigma_lab.collect.questions import read_task_prompts
 
-    asked = _peers(
-        named_values(peer or (), "--peer"),
-        peers,
-        named_values(set_ or (), "--set"),
-        named_values(key or (), "--key"),
-    )
+    asked = _peers(named_values(peer or (), "--peer"), peers)
     check_folder("--out", out)
     check_target(out)
     pairs = pair_up(read_task_prompts(questions, limit), asked)
@@ -251,29 +237,19 @@ def _share(part: int, whole: int) -> str:
 
 
 def _cache_beside(out: Path) -> Path:
-    return out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.jsonl')}.cache.jsonl")
+    return out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.jsonl')}.cache.db")
 
 
-def _peers(
-    specs: dict[str, str], file: Path | None, options: dict[str, str], keys: dict[str, str]
-) -> "list[PeerSettings]":
-    """The peers of the command line and of a file; settings of one peer override those of all."""
-    from sigma_lab.collect.peers import peer_from, read_peers, toml_value
+def _peers(specs: dict[str, str], file: Path | None) -> "list[PeerSettings]":
+    """The peers of the command line, with default options, and those of a file."""
+    from sigma_lab.collect.peers import peer_from, read_peers
 
-    shared = {name: toml_value(value) for name, value in options.items() if "." not in name}
-    tables = {} if file is None else read_peers(file, shared)
+    tables = {} if file is None else read_peers(file)
     if twice := [name for name in specs if name in tables]:
         raise InputError(f"got peer {twice[0]!r} by --peer and in {file}; expected it once")
-    tables |= {name: {**shared, "spec": spec} for name, spec in specs.items()}
+    tables |= {name: {"spec": spec} for name, spec in specs.items()}
     if not tables:
         raise InputError("got no peer; expected --peer NAME=SPEC or --peers FILE")
-    own = {what: value for what, value in options.items() if "." in what}
-    for what, value in [*own.items(), *((f"{name}.key_env", env) for name, env in keys.items())]:
-        name, _, option = what.rpartition(".")
-        if name not in tables:
-            known = ", ".join(tables)
-            raise InputError(f"got {what}={value}; expected PEER.OPTION=VALUE of a peer among {known}")
-        tables[name][option] = toml_value(value)
     return [peer_from(name, table.pop("spec"), table) for name, table in tables.items()]
 
 

@@ -1,14 +1,12 @@
 """Ask every peer every question once: concurrently, at the pace of each, and never the same thing again.
 
-Every reply goes to an append-only file first, by the key of its request: one JSON line per answer or failure,
-of which the last one of a key counts. A line is on the disk before it counts as recorded, and a line that a
-kill or a full disk left unfinished is cut off when the file is opened again. The file of answers has one line
-per question and peer, with all that was asked and what it cost.
+Every reply goes into a SQLite file first, by the key of its request, and is on the disk before it counts as
+recorded. The file of answers has one line per question and peer, with all that was asked and what it cost.
 """
 
 import contextlib
-import os
 import queue
+import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,18 +32,8 @@ from sigma_lab.collect.peers import (
 )
 from sigma_lab.collect.questions import TaskPrompt, json_lines, write_json_lines
 from sigma_mem.errors import InputError, SigmaMemError
-from sigma_mem.streams.jsonl import file_error
 
-try:
-    import fcntl
-except ImportError:  # a system without flock: nothing keeps two runs apart there
-    fcntl = None  # type: ignore[assignment]
-
-
-class _Line(msgspec.Struct):
-    key: str
-    at: str
-    reply: Reply
+_SCHEMA = "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, at TEXT, reply TEXT)"
 
 
 class AnswerCache:
@@ -54,15 +42,23 @@ class AnswerCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise file_error(path, "write", error) from error
+            self._db = sqlite3.connect(path, timeout=0.0, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as error:
+            raise InputError(f"cannot write {path}: {error}; choose another --cache") from error
         try:
-            self._lock()
-            self.replies = self._load()
-        except BaseException:
-            os.close(self._fd)
-            raise
+            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._db.execute("BEGIN EXCLUSIVE")
+            self._db.execute(_SCHEMA)
+            self._db.execute("COMMIT")
+            rows = self._db.execute("SELECT key, at, reply FROM replies ORDER BY rowid").fetchall()
+        except sqlite3.DatabaseError as error:
+            self._db.close()
+            if "locked" in str(error):
+                raise InputError(
+                    f"{path} is in use by another run; wait for it, or choose another --cache"
+                ) from error
+            raise InputError(f"{path}: {error}; restore the file, or choose another --cache") from error
+        self.replies = {key: (at, msgspec.json.decode(reply, type=Reply)) for key, at, reply in rows}
 
     def __enter__(self) -> Self:
         return self
@@ -70,25 +66,23 @@ class AnswerCache:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        os.close(self._fd)
+        self._db.close()
 
     def add(self, found: Iterable[tuple[str, Reply]]) -> None:
-        """Append replies; they are on the disk when this returns."""
+        """Record replies; they are on the disk when this returns."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        lines = [_Line(key, now, reply) for key, reply in found]
-        if not lines:
-            return
-        data = memoryview(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        new = dict(found)
+        rows = [(key, now, msgspec.json.encode(reply).decode()) for key, reply in new.items()]
         try:
-            while data:
-                data = data[os.write(self._fd, data) :]
-            os.fsync(self._fd)
-        except OSError as error:
+            with self._db:
+                self._db.execute("BEGIN")
+                self._db.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", rows)
+        except sqlite3.Error as error:
             raise SigmaMemError(
-                f"cannot write the answers to {self._path}: {error.strerror}; make room and run the command "
-                "again: what is recorded stays"
+                f"cannot write the answers to {self._path}: {error}; make room and run the command again: "
+                "what is recorded stays"
             ) from error
-        self.replies.update((line.key, (now, line.reply)) for line in lines)
+        self.replies.update((key, (now, reply)) for key, reply in new.items())
 
     def adopt(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Add records of a finished file that the cache does not have: its own file may be gone."""
@@ -96,42 +90,6 @@ class AnswerCache:
             key = record.get("key")
             if isinstance(key, str) and key not in self.replies:
                 self.replies[key] = (str(record.get("at")), msgspec.convert(record, Reply))
-
-    def _lock(self) -> None:
-        if fcntl is not None:
-            try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise InputError(
-                    f"{self._path} is in use by another run; wait for it, or choose another --cache"
-                ) from error
-
-    def _load(self) -> dict[str, tuple[str, Reply]]:
-        data = self._path.read_bytes()
-        whole, newline, rest = data.rpartition(b"\n")
-        if rest:  # a line without its end: all of it, or nothing
-            if _parsed(rest) is None:
-                os.ftruncate(self._fd, len(whole) + len(newline))
-            else:
-                os.write(self._fd, b"\n")
-                whole, newline = data, b"\n"
-            os.fsync(self._fd)
-        replies: dict[str, tuple[str, Reply]] = {}
-        for number, line in enumerate(whole.split(b"\n") if newline else [], start=1):
-            found = _parsed(line)
-            if found is None:
-                raise InputError(
-                    f"{self._path}, line {number}: damaged; expected a recorded answer. Delete that "
-                    "line to ask its question again, or restore the file"
-                )
-            replies[found.key] = (found.at, found.reply)
-        return replies
-
-
-def _parsed(line: bytes) -> _Line | None:
-    with contextlib.suppress(msgspec.DecodeError):
-        return msgspec.json.decode(line, type=_Line)
-    return None
 
 
 @dataclass(frozen=True)

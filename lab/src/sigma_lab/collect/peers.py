@@ -76,8 +76,8 @@ def peer_from(name: str, spec: str, values: Mapping[str, Any]) -> PeerSettings:
     return peer
 
 
-def read_peers(path: Path, defaults: Mapping[str, Any] | None = None) -> dict[str, dict[str, Any]]:
-    """The tables ``[peers.NAME]`` of a TOML file, over its table ``[defaults]``, over ``defaults``.
+def read_peers(path: Path) -> dict[str, dict[str, Any]]:
+    """The tables ``[peers.NAME]`` of a TOML file, over its table ``[defaults]``.
 
     The paths of examples are relative to its folder.
     """
@@ -90,25 +90,13 @@ def read_peers(path: Path, defaults: Mapping[str, Any] | None = None) -> dict[st
         raise InputError(f"{path}: expected a table [peers.NAME] for every peer")
     if unknown := set(found) - {"peers", "defaults"}:
         raise InputError(f"{path}: got {sorted(unknown)}; expected [defaults] and [peers.NAME]")
-    tables = {name: {**(defaults or {}), **shared, **peer} for name, peer in peers.items()}
+    tables = {name: {**shared, **peer} for name, peer in peers.items()}
     for name, table in tables.items():
         if not isinstance(table.get("spec"), str):
             raise InputError(f"{path}: peer {name!r} has no spec; expected spec = '{_EXPECTED}'")
-        if "examples" in {**shared, **peers[name]}:
+        if "examples" in table:
             table["examples"] = str(path.parent / str(table["examples"]))
     return tables
-
-
-def toml_value(text: str) -> Any:
-    """A value as TOML reads it; what it cannot read is a string.
-
-    >>> toml_value("0.7"), toml_value("few.jsonl"), toml_value('["a", "b"]')
-    (0.7, 'few.jsonl', ['a', 'b'])
-    """
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (tomllib.TOMLDecodeError, KeyError):
-        return text
 
 
 def _check_endpoint(peer: PeerSettings, where: str) -> None:
