@@ -13,7 +13,6 @@ from sigma_mem.center.center import Center  # noqa: E402
 from sigma_mem.center.errors import DownloadError  # noqa: E402
 from sigma_mem.center.load import pull_default  # noqa: E402
 from sigma_mem.center.phi import CenterEncoder, CenterFeatures, PhiMap  # noqa: E402
-from sigma_mem.encode.base import whitening  # noqa: E402
 
 from .families import VOCAB, tiny  # noqa: E402
 
@@ -65,7 +64,10 @@ def whitened(center: Center, rank: int) -> CenterEncoder:
     """The center's own features, whitened on a few questions: an encoder that nobody trained."""
     source = CenterFeatures(center)
     questions = [f"What is {i} {sign} {j}?" for i in range(4) for j in range(3) for sign in "+-*"]
-    mean, whiten = whitening(source.features(questions), rank - 1)
+    h = source.features(questions)
+    mean = h.mean(axis=0)
+    _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)
+    whiten = axes[: rank - 1].T * (np.sqrt(len(h)) / spread[: rank - 1])
     return CenterEncoder(source, PhiMap(mean, whiten.T, np.eye(rank - 1), 1.0))
 
 

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sigma_mem.decide.vote import group_answers
+from sigma_mem.ledger.event import agreement_of
 from sigma_mem.memory import Settings, SigmaState
 from sigma_mem.memory.agreement import agreement_labels, centred_agreement, deviation
 
@@ -18,6 +19,7 @@ answers = st.lists(st.integers(-2, 3), min_size=1, max_size=7)
 @given(groups=answers)
 def test_agreement_is_the_share_of_the_other_readable_answers(groups):
     np.testing.assert_array_equal(agreement_labels(np.array(groups)), naive.agreement(groups))
+    np.testing.assert_array_equal(agreement_of(groups), naive.agreement(groups))
     np.testing.assert_array_equal(agreement_labels(np.array([groups, groups]))[1], naive.agreement(groups))
 
 

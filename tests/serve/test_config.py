@@ -171,6 +171,9 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     assert run(["serve", "--host", "192.0.2.1", "--port", "0"]) == 2
     assert "no file of keys" not in capsys.readouterr().err
     assert run(["config"]) == 0
+    assert "API keys are required: keys is set (sigma-mem.toml)" in capsys.readouterr().out
+    (tmp_path / "sigma-mem.toml").unlink()
+    assert run(["config"]) == 0
     assert "API keys are not required: it listens on loopback" in capsys.readouterr().out
     (tmp_path / "sigma-mem.toml").write_text(
         '[[upstreams]]\nname = "ann"\nbase_url = "https://models.test/v1"\nmodel = "large"\n'

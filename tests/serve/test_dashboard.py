@@ -233,6 +233,21 @@ def test_the_overview_counts_what_was_decided_labelled_and_spent():
         }
 
 
+def test_nobody_is_advised_to_remove_a_peer_whose_upstream_is_down():
+    with served(peers=["ann", "bob"]) as http:
+        for _ in range(200):
+            assert http.post(f"{BASE}/route", json={"question": "Who?", "explore": False}).is_success
+
+        def advised():
+            return [
+                text for text in http.get(f"{BASE}/overview").json()["memory"]["advice"] if "'bob'" in text
+            ]
+
+        assert "chosen in none of the last" in advised()[0]
+        http.portal.call(http.context.alarms.say, "circuit", "", "bob", "bob failed")
+        assert advised() == []
+
+
 def test_the_overview_is_there_while_the_store_is_away():
     with served(upstreams=(Upstream(name="ann", base_url="http://127.0.0.1:9/v1"),)) as http:
         memory = http.portal.call(http.context.memories.get, "default")

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from scores.payloads import VALUES, otlp
+from scores.payloads import REFS, VALUES, otlp
 from serve.conftest import bearer, served
 from serve.gateway.conftest import serving
 from sigma_mem import Client
@@ -13,7 +13,7 @@ from sigma_mem.serve.app import create_app
 from sigma_mem.serve.config import ServerConfig
 from sigma_mem.serve.keys import add_key
 
-LABELS = {"trace-1": {"ann": 1.0}, "trace-2": {"ann": 1.0}, "trace-3": {"ann": -1.0}}
+LABELS = dict(zip(REFS, ({"ann": 1.0}, {"ann": 1.0}, {"ann": -1.0}), strict=True))
 
 
 def decided(http, headers=None):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import sys
@@ -219,3 +220,27 @@ def test_evidence_on_a_topic_is_its_labels():
     mem.feedback(mem.route("What is 2 + 2?", topic="sums"), {PEERS[0]: True})
     found = mem.trust().topics
     assert [round(found[name][PEERS[0]].effective) for name in ("law", "sums")] == [6, 1]
+
+
+def test_a_decision_is_a_view_of_its_line_until_it_is_looked_at():
+    mem = SigmaMem(["ann", "bob"], encoder="hashed")
+    made = mem.decide("What is 3 + 4?", {"ann": "7", "bob": "8"})
+    assert not {"phi", "scores", "probs", "canons", "features", "details"} & vars(made).keys()
+    copies = pickle.loads(pickle.dumps(made)), copy.deepcopy(made)
+    assert copies == (made, made)
+    assert made == mem.decision(made.id)
+    made.scores["ann"] = 9.0
+    made.details["votes"].clear()
+    assert copies[0].scores == mem.decision(made.id).scores != made.scores
+    assert mem.decision(made.id).details == copies[0].details != made.details
+    with pytest.raises(AttributeError, match="no 'score'"):
+        _ = made.score
+
+
+def test_a_decision_has_its_texts_although_the_ledger_keeps_none():
+    mem = SigmaMem(["ann", "bob"], encoder="hashed", keep_text=False)
+    made = mem.decide("What is 3 + 4?", {"ann": "7", "bob": "the answer is 8"})
+    kept = mem.decision(made.id)
+    assert (made.question, made.canons) == ("What is 3 + 4?", {"ann": "7", "bob": "8"})
+    assert (kept.question, kept.answer, kept.canons) == (None, None, {"ann": "0", "bob": "1"})
+    assert kept.scores == made.scores

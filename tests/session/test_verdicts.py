@@ -178,6 +178,21 @@ def test_judges_are_asked_and_their_cost_is_kept() -> None:
     assert labels > 10.0
 
 
+class Odd(Seer):
+    """A judge whose scores are not all numbers of answers."""
+
+    def judge(
+        self, question: str, answers: Mapping[str, str], records: Mapping[str, tuple[float, float]]
+    ) -> Verdict:
+        return Verdict({"ann": True, "bob": None, "cat": float("nan"), "zoe": 1.0})  # type: ignore[dict-item]
+
+
+def test_what_a_judge_returns_besides_scores_is_a_failure_and_no_exception() -> None:
+    d = opened().decide("Who?", ANSWERS, phi=PHI, judges=[Odd()])
+    assert d.verdicts == {"seer": {"ann": 1.0}}
+    assert "no finite numbers" in d.details["judges"]["seer"]["failures"][0]
+
+
 def test_a_judge_is_not_asked_if_it_cannot_change_the_choice() -> None:
     seer = Seer()
     mem = SigmaMem(PEERS, encoder="hashed", judges=[seer])

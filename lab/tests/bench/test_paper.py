@@ -56,7 +56,7 @@ def arguments(folder: Path, out: str, *more: str) -> list[str]:
     ]
     small = ["--steps", "2", "--margin-steps", "1", "--rows", "6", "--masks", "2", "--shares", "0.2,1"]
     small += ["--ratios", "0,0.9", "--judge-more", "8"]
-    small += ["--question-tokens", "32", "--answer-tokens", "16", "--cache", str(folder / "cache")]
+    small += ["--question-tokens", "32", "--answer-tokens", "48", "--cache", str(folder / "cache")]
     return ["paper", *streams, "--center", str(folder / "model"), "--out", str(folder / out), *small, *more]
 
 
@@ -254,6 +254,8 @@ def test_a_judge_outside_the_pool_and_the_memory_in_words(folder: Path) -> None:
     assert rows >= {"base, told the record in words", "adaptive with U", "adaptive with U in words"}
     assert "adaptive with its verdicts" in other["tables"]["table-4"]["columns"]
     assert run([*given, "--verdicts", "zoe"]) == 2
+    cut = arguments(folder, "cut-words", "--words", "--answer-tokens", "16")
+    assert run(cut) == 2  # the record would be cut with the answer
 
 
 def test_several_files_are_one_stream(folder: Path, tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from sigma_mem.center.center import Center
 from sigma_mem.center.checkpoint import read_arrays, write_arrays
 from sigma_mem.center.errors import CheckpointError, SteeringMismatchError
 from sigma_mem.encode import Encoder, unit
-from sigma_mem.encode.base import features_of
 from sigma_mem.errors import InputError
 from sigma_mem.events import FloatArray
 
@@ -48,7 +47,8 @@ class EncoderFeatures:
 
     def features(self, texts: Sequence[str]) -> FloatArray:
         """(n, D) embeddings, or φ."""
-        return features_of(self.encoder, texts)[0]
+        embed: Callable[[Sequence[str]], FloatArray] = getattr(self.encoder, "embed", self.encoder.encode)
+        return np.asarray(embed(texts), dtype=np.float64)
 
 
 class CenterFeatures:

@@ -46,11 +46,15 @@ def check(
     dtype: Dtype = "auto",
     device: Device = None,
     device_map: DeviceMap = None,
+    trust_remote_code: Annotated[
+        bool, Option("--trust-remote-code", help="Run code that the model's repository brings.")
+    ] = False,
 ) -> Found:
     """Load a center and report what was found: blocks, split, Yes and No tokens, two verdicts."""
     from sigma_mem.center import Center
 
-    loaded = Center.load(center, dtype=dtype, device=device, device_map=device_map, steering=steering)
+    where = {"device": device, "device_map": device_map, "trust_remote_code": trust_remote_code}
+    loaded = Center.load(center, dtype=dtype, steering=steering, **where)  # type: ignore[arg-type]
     result = loaded.judge("What is 17 * 23?", ["17 * 23 = 391.", "17 * 23 = 381."])
     found = {
         "center": center,

@@ -107,11 +107,14 @@ def config(
         (f"  {upstream.name}", _upstream_text(upstream), loaded.origins["upstreams"])
         for upstream in loaded.config.upstreams
     ]
-    if not loaded.config.needs_keys:
-        why = "API keys are not required: it listens on loopback, and no upstream has a key."
+    if not loaded.config.is_loopback:
+        why = f"API keys are required: others can reach {loaded.config.host}."
+    elif loaded.config.needs_keys:
+        why = "API keys are required: an upstream has a key."
+    elif loaded.config.keys is not None:
+        why = f"API keys are required: keys is set ({loaded.origins['keys']})."
     else:
-        reached = f"others can reach {loaded.config.host}"
-        why = f"API keys are required: {'an upstream has a key' if loaded.config.is_loopback else reached}."
+        why = "API keys are not required: it listens on loopback, and no upstream has a key."
     notes = [
         f"{name} is {_text(said)} ({loaded.origins[name]}), and the memory was made with {_text(is_)}: "
         + ("it goes on as it was made." if name == "keep_text" and said else "the service refuses to start.")

@@ -54,13 +54,6 @@ def root_softmax(logits: FloatArray) -> FloatArray:
     return unit(np.exp(0.5 * (logits - np.maximum.reduce(logits, axis=1, keepdims=True))))
 
 
-def features_of(encoder: Encoder, texts: Sequence[str]) -> tuple[FloatArray, FloatArray]:
-    """h and φ of every text: the encoder's embedding if it has ``embed`` (else its φ), and its φ."""
-    phi = encoder.encode(texts)
-    embed = getattr(encoder, "embed", None)
-    return (phi if embed is None else np.asarray(embed(texts), dtype=np.float64)), phi
-
-
 def open_encoder(name: str) -> Encoder:
     """The encoder of this name; its weights load when it first encodes."""
     from sigma_mem.encode.minilm import MiniLMEncoder
@@ -92,17 +85,6 @@ def as_texts(texts: Sequence[str]) -> list[str]:
         if not text.isascii():
             known[place] = text.encode("utf-8", "replace").decode("utf-8")
     return known
-
-
-def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
-    """Mean (d,) and map (d, k) onto the leading principal directions of ``h`` (n, d), at variance 1.
-
-    k is ``components``, or fewer if ``h`` does not vary in that many directions.
-    """
-    mean = h.mean(axis=0)
-    _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)
-    k = min(components, int((spread > 1e-8 * spread[0]).sum()))
-    return mean, axes[:k].T * (np.sqrt(len(h)) / spread[:k])
 
 
 _WORD = re.compile(r"\w+|[^\w\s]")

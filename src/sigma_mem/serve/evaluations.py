@@ -14,7 +14,7 @@ from sigma_mem.serve.calls import Context, id_of_caller
 from sigma_mem.serve.failures import RefusedError
 from sigma_mem.serve.gateway.protocol import bad_request, own_id, read_json
 from sigma_mem.serve.guard import namespace_for, needs, principal_of
-from sigma_mem.serve.memories import unpacked
+from sigma_mem.serve.memories import gunzipped
 from sigma_mem.serve.routes import PlainRoute
 
 _PROTOBUF = "application/x-protobuf"
@@ -37,7 +37,7 @@ def evaluation_routes(context: Context) -> APIRouter:
         who, kind = principal_of(request), request.headers.get("content-type", "").partition(";")[0]
         raw = await request.body()
         if request.headers.get("content-encoding") == "gzip":
-            raw = unpacked(raw, config.limits.body_bytes)
+            raw = gunzipped(raw, config.limits.body_bytes)
         body = _from_protobuf(raw) if kind == _PROTOBUF else read_json(raw)
         try:
             found = list(otlp(body))

@@ -361,7 +361,7 @@ class Memories:
         """Put an exported ledger into an empty namespace, once it is known that it can be opened."""
         self._is_new(namespace, self.store.namespaces())
         limit = _UNPACKED * self.config.limits.body_bytes
-        data = unpacked(body, limit) if body.startswith(_GZIP) else body
+        data = gunzipped(body, limit) if body.startswith(_GZIP) else body
         restore_ledger(read_ledger(data, "the body", check=self.refuse_unwanted), self.store, namespace)
 
     def _is_new(self, namespace: str, known: Sequence[str]) -> bool:
@@ -567,7 +567,7 @@ def check_size(n_peers: int, rank: int | None, limits: RequestLimits) -> None:
         )
 
 
-def unpacked(raw: bytes, limit: int) -> bytes:
+def gunzipped(raw: bytes, limit: int) -> bytes:
     """What a gzip body holds; RefusedError if that is more than the limit."""
     unpacking = zlib.decompressobj(31)
     try:

@@ -3,6 +3,7 @@
 Other judges are asked outside of the memory's lock, and only if their verdict may change a choice.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -140,8 +141,16 @@ def consult(
     said = {**answers.verdicts}
     for judge, verdict in zip(asked, found, strict=True):
         kept[judge.name] |= {"cost": verdict.cost, "seconds": round(verdict.seconds, 3)}
-        if verdict.failures:
-            kept[judge.name]["failures"] = list(verdict.failures)
-        if verdict.scores:
-            said[judge.name] = verdict.scores
+        scores = {peer: float(u) for peer, u in verdict.scores.items() if peer in texts and _is_score(u)}
+        failures = [*verdict.failures]
+        if len(scores) < len(verdict.scores):
+            failures.append("some scores are no finite numbers, or of no answer")
+        if failures:
+            kept[judge.name]["failures"] = failures
+        if scores:
+            said[judge.name] = scores
     return answers._replace(verdicts=said), kept
+
+
+def _is_score(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

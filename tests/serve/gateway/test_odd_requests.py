@@ -65,7 +65,9 @@ def test_fields_that_nobody_knows_go_to_the_peer_of_the_protocol_only(three, pro
             "chat",
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": IMAGE}}]}]},
         ),
+        ("chat", {"frequency_penalty": 0, "presence_penalty": 0.0, "logit_bias": {}, "modalities": ["text"]}),
         ("messages", {"max_tokens": 10**9, "metadata": {"user_id": "u"}}),
+        ("messages", {"speed": "fast", "user_profile_id": "u", "diagnostics": {"previous_message_id": "m"}}),
         ("messages", {"system": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]}),
         ("messages", {"messages": [{"role": "user", "content": []}]}),
         (

@@ -101,6 +101,7 @@ class BenchCenter:
     seed: int = 0
     weights: PosteriorWeights = PosteriorWeights()
     named: bool = False  # whether the judging prompt names the peer that answered
+    answer_tokens: int = 256  # of which the judge reads an answer
     only: frozenset[str] | None = None  # ids of the events that are judged, instead of a draw
 
     def places(self, stream: Stream) -> list[int]:
@@ -181,6 +182,7 @@ class BenchCenter:
 
     def utilities_in_words(self, stream: Stream) -> FloatArray:
         """The same of a judge that also reads the memory's record of every peer, in words."""
+        check_room_for_words(self.answer_tokens)
         places = self.places(stream)
         pairs, answered = self._pairs(stream, places)
         records = self._memory(stream.peers, self.phis(stream), stream.labels(), set(places))[2]
@@ -281,8 +283,15 @@ def open_bench_center(
         phi=dict(zip(texts, phis, strict=True)),
         weights=weights or PosteriorWeights(),
         named=named,
+        answer_tokens=model.writer.prompt.answer_tokens,
         **of_steering,
     )
+
+
+def check_room_for_words(answer_tokens: int) -> None:
+    """Raise if a record in words, which is read at the end of the answer, would be cut with it."""
+    if answer_tokens < 48:
+        raise InputError(f"got --words with --answer-tokens {answer_tokens}; expected at least 48")
 
 
 def judged_events(stream: Stream, *, after: int = 0, limit: int | None = None, seed: int = 0) -> list[int]:

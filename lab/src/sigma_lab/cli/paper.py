@@ -114,6 +114,7 @@ def paper(
 
     Run it again after an interruption: nothing is trained or judged twice.
     """
+    from sigma_lab.bench.center import check_room_for_words
     from sigma_lab.bench.paper import PaperPlay, open_streams, paper_report
     from sigma_lab.bench.scores import Scores
     from sigma_mem.streams import load_stream
@@ -121,6 +122,8 @@ def paper(
     started = time.monotonic()
     if center and not train:
         raise InputError("got --center without --train; give the stream to train on, or --steering CKPT")
+    if options.words and center:
+        check_room_for_words(learning.answer_tokens)
     if center or steering:
         _check_extras(figures=bool(ood))
     files = {"train": train or [], "cf": cf or [], "ood": ood or []}

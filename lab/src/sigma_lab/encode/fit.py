@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sigma_lab.encode.everyday import kinds_of_prompts
 from sigma_lab.encode.wordllama import raw_means, sentencepiece_model, token_vectors
-from sigma_mem.encode.base import unit, whitening
+from sigma_mem.encode.base import unit
 from sigma_mem.encode.glossary import in_english
 from sigma_mem.encode.minilm import MiniLMEncoder
 from sigma_mem.encode.static import DATA, StaticEncoder
@@ -23,6 +23,17 @@ DIRECTIONS = 80
 TEMPERATURE = 0.4  # sharper than the classifier's own doubt: see docs/encoders
 _SCALE = np.sqrt(DIRECTIONS) / 4.0
 _PENALTY = 3e-4
+
+
+def whitening(h: FloatArray, components: int) -> tuple[FloatArray, FloatArray]:
+    """Mean (d,) and map (d, k) onto the leading principal directions of ``h`` (n, d), at variance 1.
+
+    k is ``components``, or fewer if ``h`` does not vary in that many directions.
+    """
+    mean = h.mean(axis=0)
+    _, spread, axes = np.linalg.svd(h - mean, full_matrices=False)
+    k = min(components, int((spread > 1e-8 * spread[0]).sum()))
+    return mean, axes[:k].T * (np.sqrt(len(h)) / spread[:k])
 
 
 def logistic(

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from sigma_lab.encode.fit import whitening
 from sigma_lab.train.data import Episode, EpisodeSettings, IntArray, TrainingStream
 from sigma_lab.train.objective import best_slope, listwise, memory_scores, phi_of
 from sigma_mem.center.phi import PhiMap
-from sigma_mem.encode.base import whitening
 from sigma_mem.events import FloatArray
 
 History = tuple[tuple[int, float, float], ...]  # (step, training loss, held-out loss) as it went

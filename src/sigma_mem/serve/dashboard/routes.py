@@ -166,6 +166,10 @@ def view_routes(context: Context) -> APIRouter:
         try:
             found = await memory.slow(lambda mem: memory_overview(mem, since, now))
             found["budget"] = context.config.alarms.daily_budget
+            down = [
+                f"never chosen: {each.about}" for each in context.alarms.ringing if each.kind == "circuit"
+            ]
+            found["advice"] = [each.text for each in found["advice"] if each.about not in down]
         except StoreError:
             found = None
         service = service_overview(context, mine, since, now) if everywhere else None
@@ -302,7 +306,7 @@ def memory_overview(mem: SigmaMem, since: float, now: float) -> dict[str, Any]:
             "by_day": {day: sum(by.values()) for day, by in list(spent.by_day.items())[-31:]},
         },
         "changes": sorted(changes, key=lambda each: -each["time"])[:100],
-        "advice": [str(each) for each in advice(mem)],
+        "advice": advice(mem),
     }
 
 

@@ -84,7 +84,7 @@ class _Chat(Protocol):
 
     name, path, prefix, answers = "chat", "chat/completions", "chatcmpl-", "choices"
     tokens = "prompt_tokens", "completion_tokens"
-    known = p.names("messages tools tool_choice max_tokens n")
+    known = p.names("messages tools tool_choice max_tokens modalities n")
     fields: ClassVar = {
         "parallel": "parallel_tool_calls",
         "max_tokens": "max_completion_tokens",
@@ -99,8 +99,9 @@ class _Chat(Protocol):
 
     def prompt(self, body: Body, lose: Lose) -> p.ModelRequest:
         found, choice = self.plain_fields(body, lose), body.get("tool_choice")
-        if body.get("n") not in (None, 1):
-            lose("n")
+        for field, usual in (("n", 1), ("modalities", ["text"])):
+            if body.get(field) not in (None, usual):
+                lose(field)
         found["max_tokens"] = found["max_tokens"] or body.get("max_tokens")
         found["stop"] = [found["stop"]] if isinstance(found["stop"], str) else found["stop"] or None
         found["format"] = _format(found["format"])

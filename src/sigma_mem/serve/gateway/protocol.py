@@ -39,15 +39,16 @@ def names(text: str) -> frozenset[str]:
 
 # Fields that say nothing of the answer: whose request it is, and where to keep or cache it.
 HINTS = names(
-    "cache_control client_metadata metadata prompt_cache_key prompt_cache_options "
-    "prompt_cache_retention safety_identifier service_tier store user model stream stream_options"
+    "cache_control client_metadata diagnostics metadata prompt_cache_key prompt_cache_options "
+    "prompt_cache_retention safety_identifier service_tier speed store user user_profile_id model stream "
+    "stream_options"
 )
 
 
 def lose_others(body: Mapping[str, Any], known: Collection[str], lose: Lose, where: str = "") -> None:
-    """Report every field that is none of these; null and false say nothing, so nothing is lost with them."""
+    """Report every field that is none of these; null, false, zero and nothing lose nothing, except a seed."""
     for key, value in body.items():
-        if key not in known and key not in HINTS and value is not None and value is not False:
+        if key not in known and key not in HINTS and (value or key == "seed") and value is not None:
             lose(f"{where}{key}")
 
 
