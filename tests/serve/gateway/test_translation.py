@@ -179,6 +179,8 @@ def test_ids_of_calls_are_written_as_anthropic_takes_them():
     sent = MESSAGES.request(CHAT.prompt({"messages": [*ASK, said, result]}, NOTHING), NOTHING)
     use, given = (message["content"][0] for message in sent["messages"][1:])
     assert use["id"] == given["tool_use_id"] == "functions_count_0"
+    (shown,) = MESSAGES.response(CHAT.reply({"choices": [{"message": said}]}), {})["content"]
+    assert shown["id"] == "functions.count:0"  # which comes back to Kimi, as it wrote it
 
 
 def test_developers_speak_as_the_system_to_servers_of_chat():
@@ -364,7 +366,7 @@ ODD_STREAMS = {
 
 @pytest.mark.parametrize("events", ODD_STREAMS.values(), ids=list(ODD_STREAMS))
 def test_calls_come_out_right_as_some_servers_stream_them(events):
-    """Ollama and Gemini give every call the index 0; others send nulls, or "stop" after calls."""
+    """Ollama gave every call the index 0 and ended with "stop"; vLLM sends nulls."""
     parts, end = gathered(CHAT, events)
     assert (parts, end.stop) == ((CALL, Call("call_2", "count", "{}")), "tool")
     writer = MESSAGES.writer({})

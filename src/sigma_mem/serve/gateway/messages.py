@@ -1,7 +1,7 @@
 """Anthropic's Messages."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -191,7 +191,7 @@ class _Messages(Protocol):
         return p.ModelReply(tuple(parts), _STOPS.get(str(body.get("stop_reason")), "end"), self.usage(body))
 
     def response(self, reply: p.ModelReply, request: Body) -> Body:
-        content = _blocks(reply.parts, str)  # a reply has nothing to lose
+        content = _blocks(reply.parts, str, str)  # nothing is lost, and ids stay those that the peer gave
         return _message(_REASONS.get(reply.stop, "end_turn"), reply.usage) | {"content": content}
 
     def read_usage(self, found: Body) -> p.Usage:
@@ -292,7 +292,12 @@ def _written_tool(tool: p.Tool) -> Body:
     return found | {"strict": True} if tool.strict else found
 
 
-def _blocks(parts: Iterable[p.Part], lose: Lose) -> list[Body]:
+def _id(id: str) -> str:
+    """The id of a call in the characters that Anthropic takes."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
+
+
+def _blocks(parts: Iterable[p.Part], lose: Lose, written: Callable[[str], str] = _id) -> list[Body]:
     blocks: list[Body] = []
     for part in parts:
         match part:
@@ -304,18 +309,13 @@ def _blocks(parts: Iterable[p.Part], lose: Lose) -> list[Body]:
                     lose("the detail of an image")
                 blocks.append({"type": "image", "source": _source(url)})
             case p.Call(id, name, arguments):
-                call = {"type": "tool_use", "id": _id(id), "name": name, "input": _input(arguments)}
+                call = {"type": "tool_use", "id": written(id), "name": name, "input": _input(arguments)}
                 blocks.append(call)
             case p.Result(id, given, failed):
-                result: Body = {"type": "tool_result", "tool_use_id": _id(id)}
+                result: Body = {"type": "tool_result", "tool_use_id": written(id)}
                 result["content"] = _blocks(given, lose)
                 blocks.append(result | {"is_error": True} if failed else result)
     return blocks
-
-
-def _id(id: str) -> str:
-    """The id of a call in the characters that Anthropic takes."""
-    return re.sub(r"[^a-zA-Z0-9_-]", "_", id)
 
 
 def _source(url: str) -> Body:
