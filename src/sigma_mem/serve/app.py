@@ -104,8 +104,9 @@ async def open_gateway_memory(context: Context) -> None:
     await asyncio.to_thread(context.memories.check_settings)
     if context.config.upstreams:
         memory = await context.memories.prepare(context.config.namespace, context.config.upstreams)
-        if memory.mem.question_encoder is not None:  # what it loads with its first text is loaded now
-            await asyncio.to_thread(memory.mem.encode, "Was ist sieben mal acht?")
+        encoder = memory.mem.question_encoder
+        if encoder is not None:  # what it loads with its first text is loaded now
+            await asyncio.to_thread(encoder.encode, ["Was ist sieben mal acht?"])
 
 
 @asynccontextmanager
