@@ -31,7 +31,12 @@ from sigma_mem import Settings, SigmaMem
 from sigma_mem.serve.keys import add_key
 
 EQUAL = "well-behaved"
-GRANTS = {"root": {"*": "admin"}, "other": {"a": "admin"}, "reader": {"a": "read"}, "tenant": {"b": "write"}}
+GRANTS = {
+    "root": {"*": "admin"},
+    "other": {"a": "admin", "c": "admin"},
+    "reader": {"a": "read"},
+    "tenant": {"b": "write"},
+}
 _LEAST, _LONGEST = 60, 4.0  # requests, and times the seconds asked for, after which a measurement may end
 EVENTS = 3000  # in the other tenant's memory, for searches
 
@@ -86,13 +91,18 @@ def posted(path: str, **body: Any) -> Callable[[Caller], int]:
     return lambda caller: caller.send("POST", f"/v1/memory/{path}", raw)[0]
 
 
-def slow(port: int, stop: Callable[[], bool]) -> None:
-    """Connections that never finish their request."""
+def slow(port: int, key: str, stop: Callable[[], bool]) -> None:
+    """Connections that never finish their headers or, with a key, their body."""
+    head = b"POST /v1/memory/a/route HTTP/1.1\r\nHost: localhost\r\n"
+    if key:
+        head += b"Authorization: Bearer %b\r\nContent-Length: 100000\r\n\r\n" % key.encode()
+    else:
+        head += b"X-A: "
     sockets = []
     for _ in range(300):
         with suppress(OSError):
             made = socket.create_connection(("127.0.0.1", port))
-            made.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-A: ")
+            made.sendall(head)
             sockets.append(made)
     while not stop():
         for made in sockets:
@@ -101,6 +111,7 @@ def slow(port: int, stop: Callable[[], bool]) -> None:
         time.sleep(0.5)
 
 
+_POOL = [f"{n:x}" for n in range(400)]
 _RANK = json.dumps({"peers": [f"p{n}" for n in range(24)], "rank": 1024}).encode()
 _BODY = b'{"answers":{' + b",".join(b'"%x":null' % n for n in range(300_000)) + b"}}"
 ATTACKS = {
@@ -117,6 +128,11 @@ ATTACKS = {
     "300 slow connections": Attack(None, lambda caller: 0),  # see `slow`
     "asks with 1 MB of question": Attack("other", posted("a/ask", question="y " * 500_000)),
     "a memory of rank 1024": Attack("other", lambda caller: caller.send("PUT", "/v1/memory/a", _RANK)[0]),
+    "decisions over 400 peers": Attack(
+        "other",
+        lambda caller: caller.post("c/decide", {"question": "x", "answers": dict.fromkeys(_POOL, "x")})[0],
+    ),
+    "300 bodies that never end": Attack("other", lambda caller: 0),  # see `slow`
     "routes of long questions": Attack("other", posted("a/route", question="word " * 100_000)),
 }
 
@@ -132,8 +148,8 @@ def attack(port: int, name: str, key: str, loops: int) -> None:
         while not stopped.is_set():
             seen[ATTACKS[name].once(caller)] += 1
 
-    if name == "300 slow connections":
-        threads = [threading.Thread(target=slow, args=(port, stopped.is_set))]
+    if name.startswith("300 "):
+        threads = [threading.Thread(target=slow, args=(port, key, stopped.is_set))]
     else:
         threads = [threading.Thread(target=loop) for _ in range(loops)]
     for thread in threads:
@@ -203,6 +219,8 @@ def measure(seconds: float, loops: int, rate: float, rounds: int, names: list[st
             wait_for(port)
             made = json.dumps({"peers": ["p", "q"]}).encode()
             Caller(port, keys["root"]).send("PUT", "/v1/memory/b", made)
+            large = json.dumps({"peers": _POOL, "encoder": "hashed"}).encode()
+            Caller(port, keys["root"]).send("PUT", "/v1/memory/c", large)
             latencies(port, keys["tenant"], rate, 1.0)
             for name in names * rounds:
                 for load, taken in ((EQUAL, equal[name]), (name, found[name])):

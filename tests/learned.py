@@ -29,11 +29,12 @@ def learned(state):
     for name in ("competence", "pairs"):
         fold_window(sums, name)
     decayed = [name for name, declared in sums.declared.items() if declared.rate is not None]
+    windows = {name.replace(".phis", ".recent") for name in sums if name.endswith(".phis")}
     return {
         "clock": Nearly(np.array([state.clock, state.now])),
         "topics": state.topics.names,
         "peers": state.peers,
-        **{x: Nearly(sums[x] * sums.factors(x, state.now)) for x in decayed if not x.endswith(".recent")},
+        **{x: Nearly(sums[x] * sums.factors(x, state.now)) for x in decayed if x not in windows},
     }
 
 

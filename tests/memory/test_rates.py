@@ -200,7 +200,7 @@ def test_rates_chain_from_the_whole_life_to_the_fastest_horizon(seed, missing, p
     expected = np.clip(chained(history, moved, settings), -0.97, 0.97)
     np.testing.assert_allclose(found.rates, expected, atol=1e-9)
     np.testing.assert_array_equal(found.slowest, found.rates[-1])
-    np.testing.assert_allclose(found.recent, found.rates[0] - found.rates[-1])  # 0 is the fast one of three
+    np.testing.assert_array_equal(found.away, found.rates - found.rates[-1])
 
 
 def test_nothing_known_is_the_prior_at_every_horizon():
@@ -316,14 +316,14 @@ def test_weights_are_a_peers_own_as_far_as_its_record_tells():
 
 
 def test_what_claims_were_worth_can_be_taken_back():
-    sums = scored(2, n_labels=50)
-    score(sums, 2, of=(0,), n_labels=50, sign=-1.0)
+    sums = scored(3, n_labels=50)
+    score(sums, 3, of=(0,), n_labels=50, sign=-1.0)
     empty = read(Sums(2, rate_sums(SETTINGS))).horizons
     np.testing.assert_allclose(read(sums).horizons, empty, atol=1e-6)
 
 
 def test_a_newcomer_changes_no_weight_of_the_others():
-    sums = scored(2, n_peers=2, n_labels=3, of=(0, 1))
+    sums = scored(3, n_peers=2, n_labels=3, of=(0, 1))
     np.testing.assert_allclose(read(sums.take([0, 1, -1])).horizons[:2], read(sums).horizons)
 
 

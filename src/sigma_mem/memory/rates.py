@@ -164,9 +164,9 @@ class RateReading(NamedTuple):
     """What does not depend on φ; the same from one label to the next."""
 
     rates: FloatArray  # mean label at every horizon, (H, P)
+    away: FloatArray  # of every horizon from the slowest one, (H, P)
     slowest: FloatArray  # (P,)
     change: FloatArray  # Σ_g u_g·(rate_g − rate_slow), (P,)
-    recent: FloatArray  # rate_fast − rate_slow, (P,)
     estimators: FloatArray  # weights of the kernel mean, the regression and its sharpened form, (P, 3)
     of_local: FloatArray  # weight of the local claim, (P,)
     horizons: FloatArray  # weight of every horizon and of the local claim, (P, H + 1)
@@ -203,10 +203,9 @@ def read_rates(
     rates.setflags(write=False)  # readings hand it out, and it is read again
     (estimators, horizons), away = weights, rates - rates[-1]
     change = np.add.reduce(horizons.T[:-1] * away)  # term by term, so that equal peers get equal bits
-    recent = away[fast_horizon(len(rates))]
     fewer = 1.0 / (n[:-1] + LEAST) - 1.0 / (n[-2] + LEAST)
     doubt = np.add.reduce(np.square(horizons.T[:-1]) * fewer)
-    return RateReading(rates, rates[-1], change, recent, estimators, horizons[:, -1], horizons, doubt)
+    return RateReading(rates, away, rates[-1], change, estimators, horizons[:, -1], horizons, doubt)
 
 
 def pool_level(means: FloatArray, labels: FloatArray, settings: Settings) -> float:

@@ -97,7 +97,6 @@ class Known(NamedTuple):
     """What a read needs that does not depend on φ: the same until the next label or agreement."""
 
     rates: RateReading
-    away: FloatArray  # of the rate at every horizon from the slowest one, (H, P)
     fresh: FloatArray  # factors of sums at every horizon that make them those of as many labels, (H + 1, P)
     labels: FloatArray  # of every peer, whatever their age, (P,)
     weights: FloatArray | None  # of the regression, (P, rank)
@@ -253,7 +252,7 @@ class SigmaState:
         mean, recent = near, labels
         horizons, place = len(rates.rates), self._fast
         if horizons > 1:
-            by_horizon = np.add(near, known.away, out=claims[-1 - horizons : -1])
+            by_horizon = np.add(near, rates.away, out=claims[-1 - horizons : -1])
             fast = known.fresh[place]
             recent = np.abs(found[3]) * fast
             claims[-1] = local = shrunk_mean(found[2] * fast, recent, by_horizon[place], strength)
@@ -326,8 +325,7 @@ class SigmaState:
                 self._unsolved[:] = False
             weights = self._solved[0] - rates.slowest[:, None] * self._solved[1]
         believed = free * _BELIEVED / (_BELIEVED + events)
-        away = rates.rates - rates.slowest
-        self._known = Known(rates, away, labels.fresh, labels.labels[-1], weights, moved, believed)
+        self._known = Known(rates, labels.fresh, labels.labels[-1], weights, moved, believed)
         return self._known
 
     def _by_labels(self) -> FromLabels:
@@ -349,7 +347,7 @@ class SigmaState:
     def overall(self) -> tuple[FloatArray, FloatArray]:
         """Every peer's rate of being right, whatever the task, and how many labels it rests on now."""
         rates = (self._known or self._knowledge()).rates
-        mean = rates.slowest + rates.change + rates.of_local * rates.recent
+        mean = rates.slowest + rates.change + rates.of_local * rates.away[self._fast]
         return probability(bounded(mean)), self.label_sums()[1]
 
     def label_sums(self) -> FloatArray:

@@ -112,15 +112,6 @@ def topic_overlap(some: Sequence[str], others: Sequence[str]) -> float:
     return len(set(some) & set(others)) / float(np.sqrt(max(len(some) * len(others), 1)))
 
 
-def topic_vectors(topics: Sequence[Sequence[str]]) -> FloatArray:
-    """e of every event, (T, topics): a unit vector, or 0 if it has no topic."""
-    places = {name: i for i, name in enumerate(sorted({name for some in topics for name in some}))}
-    out = np.zeros((len(topics), len(places)))
-    for row, some in zip(out, topics, strict=True):
-        row[[places[name] for name in some]] = max(len(some), 1) ** -0.5
-    return out
-
-
 def _kernel_sums(of_text: FloatArray, across: FloatArray, within: FloatArray) -> FloatArray:
     """x_bᵀM_b x_b/η and x_bᵀN_b x_b/η of every peer and share, (2, P, B)."""
     text, beside, alone = _BLOCKS
@@ -254,7 +245,7 @@ class Topics:
         near, strength : array (P,) and float
             The mean of the text alone, to which that of every share is shrunk, and how strongly.
         change : array (P,)
-            What horizons add to the mean of the text alone; they add it to that of every share.
+            What horizons add to the mean of the text alone, and so to that of every share.
         fresh : array (2, P)
             Factors that make sums at the slowest and the fast rate those of the labels that they are worth.
         decayed : array (P,)

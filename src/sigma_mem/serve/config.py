@@ -233,7 +233,7 @@ class RequestLimits:
     # Within which a request must have arrived, and a client must have read some of its response.
     request_seconds: Seconds = 30.0
     # Calls of one namespace that read the ledger at once, and that wait for it; the next ones get 429.
-    threads: Count = 4
+    threads: Count = 2
     waiting: Count = 64
     # Most namespaces in the store.
     namespaces: Count = 10_000

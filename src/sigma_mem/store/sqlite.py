@@ -52,15 +52,10 @@ class SqliteTables(Tables):
     def read(self, query: str, *values: str | int | bytes) -> list[Any]:
         """All rows of a named query."""
         with self._read_lock:
-            cursor = None
             try:
-                cursor = self._reader.execute(queries()[query], values)
-                return cursor.fetchall()
+                return self._reader.execute(queries()[query], values).fetchall()
             except SQLITE_ERRORS as error:
                 raise store_error(self.path, "read", error) from error
-            finally:  # an open one would keep the connection at what it saw
-                if cursor is not None:
-                    cursor.close()
 
     def refuse_damaged(self) -> None:
         """StoreCorruptError if SQLite finds its own pages or indexes damaged, or lines have no namespace."""
