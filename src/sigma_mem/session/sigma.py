@@ -17,7 +17,7 @@ from sigma_mem.decide.panel import CHANGE
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
-from sigma_mem.events import Answer, Decision, Feedback, FloatArray
+from sigma_mem.events import Answer, Decision, Feedback
 from sigma_mem.ledger.costs import Budget, Price, Spending, price_line
 from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.event import events_of
@@ -463,7 +463,8 @@ class SigmaMem(Handle):
         decision : str or Decision
             The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
-            The peer that answered; the chosen one by default. It is charged instead of the chosen one.
+            The peer that answered; the chosen one by default. It is charged instead of the one that a route
+            chose. Of a vote all that answered are charged: report what each cost, the one that served last.
         cost, latency : float, optional
             What the call really cost, instead of what was expected, and how many seconds it took.
         answer : str, optional
@@ -636,10 +637,6 @@ class SigmaMem(Handle):
         direction = self.decider.direction(task, phi, topics)
         with self.journal as fold:
             return trust_at(fold, direction, fold.state.moment(self.clock()), topics)
-
-    def encode(self, question: Question) -> FloatArray:
-        """φ of a question, as decisions keep it: what `phi=` takes."""
-        return self.decider.encode(question_text(question) or "")
 
     def decision(self, id: str | Decision) -> Decision:
         """An earlier decision, with the labels that its event has now; for a ref, its event's last one."""
