@@ -148,6 +148,14 @@ def test_a_vote_after_a_route_charges_nobody_twice():
     assert mem.spent().total == 11.0
 
 
+def test_every_answer_of_a_vote_has_its_real_cost():
+    mem = memory(small=1.0, large=10.0)
+    d = mem.vote(None, {"small": "4", "large": "5"}, phi=X)
+    mem.served(d, "large", cost=7.0)
+    assert mem.served(d, "small", cost=2.0).cost == 9.0
+    assert mem.spent().by_peer == {"small": 2.0, "large": 7.0}
+
+
 def test_costs_without_prices_are_charged_as_reported():
     mem = memory()
     d = mem.route(phi=X)

@@ -83,3 +83,12 @@ def test_a_pool_of_one() -> None:
     report = pool_report(verdicts().select(peers=["good"]))
     assert report.effective_votes == 1.0
     assert report.joint == report.best
+
+
+def test_peers_that_never_err_together_are_worth_no_more_votes_than_there_are() -> None:
+    events = []
+    for i in range(100):
+        right = {"a": i % 2 == 0, "b": i % 2 == 1}
+        said = {peer: Answer("", "yes" if ok else "no") for peer, ok in right.items()}
+        events.append(Event(str(i), "?", said, {peer: 1.0 if ok else -1.0 for peer, ok in right.items()}))
+    assert pool_report(Stream("opposites", ("a", "b"), tuple(events))).effective_votes == 2.0

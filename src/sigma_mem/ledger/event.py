@@ -186,7 +186,7 @@ class EventState:
         self.charges = {**asked, **self.charges}
 
     def _serve(self, body: ServedLine) -> None:
-        """A peer answered; the one that was chosen instead was not called."""
+        """A peer answered; one that a route chose instead was not called."""
         decision, peer, cost = body.decision, body.peer, body.cost
         self.bills = (*self.bills, (body, self.tick))
         if body.weight is None:
@@ -194,7 +194,7 @@ class EventState:
         elif decision in self.vouched:
             return
         charges = dict(self.charges)
-        instead = self.served.get(decision, body.chosen)
+        instead = None if body.chosen is None else self.served.get(decision, body.chosen)
         dropped = None if instead is None or instead == peer else charges.pop(instead, None)
         amount, base = body.expected
         known = charges.get(peer)

@@ -56,13 +56,23 @@ NAMESPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 
 @dataclass(slots=True)
 class Unrecorded:
-    """A decision that waits for the store: its lines, who served, and what that cost if it is known."""
+    """A decision that waits for the store: its lines, who served, and what calls cost, if that is known."""
 
     decision: Decision
     lines: tuple[Line[Body], ...]
     peer: str
-    cost: float | None
+    costs: Mapping[str, float]
     waits: bool = True
+
+
+def bill(
+    mem: SigmaMem, decision: Decision, peer: str, costs: Mapping[str, float], answer: str | None = None
+) -> None:
+    """Record what the answers of a vote really cost, then who served, at what cost and with what answer."""
+    for other in decision.canons:
+        if other in costs and other != peer:
+            mem.served(decision, other, cost=costs[other], wait=False)
+    mem.served(decision, peer, cost=costs.get(peer), answer=answer, wait=False)
 
 
 class _ServiceMem(SigmaMem):
@@ -99,9 +109,9 @@ class _ServiceMem(SigmaMem):
         done = []
         for item in items:
             done.append(self.journal.append_late(item.lines))
-            if done[-1] and (item.cost is not None or item.peer != item.decision.peer):
+            if done[-1] and (item.costs or item.peer != item.decision.peer):
                 with suppress(InputError):  # another line that it needs was dropped
-                    self.served(item.decision, item.peer, cost=item.cost, wait=False)
+                    bill(self, item.decision, item.peer, item.costs)
         self.store.flush(self.journal.namespace)
         return done
 

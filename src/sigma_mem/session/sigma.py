@@ -463,7 +463,8 @@ class SigmaMem(Handle):
         decision : str or Decision
             The decision, its id, or the ref of its event (then the event's last decision).
         peer : str, optional
-            The peer that answered; the chosen one by default. It is charged instead of the chosen one.
+            The peer that answered; the chosen one by default. It is charged instead of the one that a route
+            chose. Of a vote all that answered are charged: report what each cost, the one that served last.
         cost, latency : float, optional
             What the call really cost, instead of what was expected, and how many seconds it took.
         answer : str, optional

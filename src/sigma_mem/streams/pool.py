@@ -73,7 +73,7 @@ class PoolReport:
     correlation : array (P, P)
         Of being wrong, for every two peers; NaN if they share too few events or one never varies.
     effective_votes : float
-        How many independent votes the pool is worth: P²/Σ of the correlations.
+        How many independent votes the pool is worth: P²/Σ of the correlations, and at most P.
     """
 
     peers: tuple[PeerWorth, ...]
@@ -150,7 +150,7 @@ def measured_pool(
         joint=float(joint.mean()),
         best=max(line.accuracy for line in lines),
         correlation=correlation,
-        effective_votes=float(len(lines) ** 2 / max(np.nan_to_num(correlation).sum(), 1.0)),
+        effective_votes=float(len(lines) ** 2 / max(np.nan_to_num(correlation).sum(), len(lines))),
         deceiving=deceiving_pairs(peers, groups, wrong, correlation),
     )
 

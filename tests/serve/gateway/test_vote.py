@@ -34,7 +34,10 @@ def test_equal_answers_win_and_usage_and_cost_are_summed(start):
     assert answer.usage.prompt_tokens_details.cached_tokens == 3
     assert raw.headers["x-sigma-mem-attempts"] == "3"
     assert float(raw.headers["x-sigma-mem-cost"]) == pytest.approx(3 * (10 * 1.0 + 5 * 2.0) / 1e6)
-    decision = memory_of(gateway).decision(answer.id)
+    mem = memory_of(gateway)
+    wait_until(lambda: mem.spent().total == pytest.approx(float(raw.headers["x-sigma-mem-cost"])))
+    decision = mem.decision(answer.id)
+    assert decision.served == answer.model
     assert decision.read == "calibrated-vote"
     assert decision.canons["bob"] == decision.canons["cat"] != decision.canons["ann"]
 

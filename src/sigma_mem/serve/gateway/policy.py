@@ -25,7 +25,7 @@ from sigma_mem.serve.gateway.messages import MESSAGES
 from sigma_mem.serve.gateway.protocol import Body, Request, bad_request
 from sigma_mem.serve.gateway.responses import RESPONSES
 from sigma_mem.serve.gateway.upstream import Calls, EventStream, Pool, Sent, UpstreamError, price_of
-from sigma_mem.serve.memories import ServedMemory, Unrecorded
+from sigma_mem.serve.memories import ServedMemory, Unrecorded, bill
 from sigma_mem.session import SigmaMem
 from sigma_mem.session.checks import NewRef
 
@@ -157,16 +157,14 @@ class Turn:
                     raise
                 await self.memory.lose(error if isinstance(error, StoreError) else StoreError(str(error)))
                 self._lines = self.memory.mem.newest_lines(decision.event)
-        self._waiting = Unrecorded(decision, self._lines, peer, self.calls.costs.get(peer))
+        self._waiting = Unrecorded(decision, self._lines, peer, self.calls.costs)
         return self.memory.keep(self._waiting)
 
     async def charge(self, decision: Decision, peer: str) -> None:
-        """Record who served and, as far as they are known, what it cost and what a route was answered."""
-        cost, text = self.calls.costs.get(peer), None if decision.canons else self.calls.texts.get(peer)
-        if self._waiting is not None and self._waiting.waits:
-            self._waiting.cost = cost
-            return
-        await self.memory.quick(lambda mem: mem.served(decision, peer, cost=cost, answer=text, wait=False))
+        """Record who served and, as far as they are known, what calls cost and what a route was answered."""
+        costs, text = self.calls.costs, None if decision.canons else self.calls.texts.get(peer)
+        if self._waiting is None or not self._waiting.waits:  # what waits knows the costs as they come
+            await self.memory.quick(lambda mem: bill(mem, decision, peer, costs, text))
 
     async def reply(self, decision: Decision, peer: str, answer: Body) -> Whole:
         """The peer's answer under our id, once the decision is on disk."""
