@@ -196,8 +196,10 @@ class SigmaMem(Handle):
             both. A topic that was not used before is created.
         among : sequence of str, optional
             The candidates: only these can be chosen, and the propensity is over them alone.
-        max_cost, max_latency : float, optional
-            Leave out peers whose call is expected to cost more, or to take longer (in seconds).
+        max_cost : float, optional
+            Leave out peers whose call is expected to cost more.
+        max_latency : float, optional
+            Leave out peers whose call is expected to take longer, in seconds.
         value : float, optional
             What a right answer is worth, in the unit of the prices: the largest p̂·value − cost is chosen.
         min_prob : float, optional
@@ -465,8 +467,10 @@ class SigmaMem(Handle):
         peer : str, optional
             The peer that answered; the chosen one by default. It is charged instead of the one that a route
             chose. Of a vote all that answered are charged: report what each cost, the one that served last.
-        cost, latency : float, optional
-            What the call really cost, instead of what was expected, and how many seconds it took.
+        cost : float, optional
+            What the call really cost, instead of what was expected.
+        latency : float, optional
+            How many seconds it took.
         answer : str, optional
             What it answered, for people who label it later; kept only if the memory keeps texts.
         source : str, optional
