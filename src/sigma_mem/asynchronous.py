@@ -84,6 +84,7 @@ class AsyncSigmaMem(Awaited):
     ask = _wrapping(SigmaMem.ask, AsyncPanel)
     namespace = _wrapping(SigmaMem.namespace, lambda mem: AsyncSigmaMem(mem))
     close = _wrapping(SigmaMem.close, lambda nothing: nothing)
+    encode = _wrapping(SigmaMem.encode, lambda phi: phi)
 
     peers, events, rank = _property("peers"), _property("events"), _property("rank")
     settings, encoder, keep_text = _property("settings"), _property("encoder"), _property("keep_text")

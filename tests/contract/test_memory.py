@@ -506,7 +506,7 @@ def test_peers_change_and_events_are_forgotten(memory):
 
 
 # What needs the process that holds the memory.
-NOT_OVER_HTTP = {"state", "reads"}
+NOT_OVER_HTTP = {"state", "reads", "encode"}
 
 
 def parameters(method):

@@ -17,7 +17,7 @@ from sigma_mem.decide.panel import CHANGE
 from sigma_mem.encode import Encoder
 from sigma_mem.encode.custom import Embed
 from sigma_mem.errors import InputError
-from sigma_mem.events import Answer, Decision, Feedback
+from sigma_mem.events import Answer, Decision, Feedback, FloatArray
 from sigma_mem.ledger.costs import Budget, Price, Spending, price_line
 from sigma_mem.ledger.decision import decision_in
 from sigma_mem.ledger.event import events_of
@@ -641,6 +641,10 @@ class SigmaMem(Handle):
         direction = self.decider.direction(task, phi, topics)
         with self.journal as fold:
             return trust_at(fold, direction, fold.state.moment(self.clock()), topics)
+
+    def encode(self, question: Question) -> FloatArray:
+        """φ of a question, as decisions keep it: what `phi=` takes."""
+        return self.decider.encode(question_text(question) or "")
 
     def decision(self, id: str | Decision) -> Decision:
         """An earlier decision, with the labels that its event has now; for a ref, its event's last one."""
