@@ -13,7 +13,7 @@ from sigma_mem.admin import export, restore
 from sigma_mem.admin.transfer import read_ledger
 from sigma_mem.errors import InputError, StreamError
 from sigma_mem.streams import load_stream
-from sigma_mem.streams.jsonl import zstd
+from sigma_mem.streams.jsonl import read_file, zstd
 from sigma_mem.streams.tables import parse
 
 MEGABYTE = b"a" * 1_000_000
@@ -72,7 +72,7 @@ def test_a_table_that_repeats_one_long_text_is_refused(tmp_path: Path) -> None:
 
 def test_an_exported_memory_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="as no stream does"):
-        read_ledger(write_bomb(tmp_path / "b.jsonl.gz"))
+        restore(write_bomb(tmp_path / "b.jsonl.gz"))
     nested = tmp_path / "n.jsonl"
     nested.write_text(json.dumps({"format": "sigma-mem ledger", "version": 1}) + "\n" + "[" * 100_000 + "\n")
     with pytest.raises(InputError, match="line 2 is not JSON"):
@@ -84,11 +84,13 @@ def test_an_exported_memory_with_a_flipped_bit_is_refused_or_right(tmp_path: Pat
         for _ in range(5):
             mem.route(phi=[1.0])
         export(mem, tmp_path / "m.jsonl.gz")
-    whole, right, refused = (tmp_path / "m.jsonl.gz").read_bytes(), read_ledger(tmp_path / "m.jsonl.gz"), 0
+    whole, refused = (tmp_path / "m.jsonl.gz").read_bytes(), 0
+    right = read_ledger(read_file(tmp_path / "m.jsonl.gz"), "m")
     for at in range(10, len(whole)):
         (tmp_path / "d.jsonl.gz").write_bytes(whole[:at] + bytes([whole[at] ^ 0x24]) + whole[at + 1 :])
         try:
-            assert read_ledger(tmp_path / "d.jsonl.gz") == right  # the last bits of a block are not used
+            found = read_ledger(read_file(tmp_path / "d.jsonl.gz"), "d")
+            assert found == right  # the last bits of a block are not used
         except InputError:
             refused += 1
     assert refused > 0.9 * (len(whole) - 10)

@@ -152,13 +152,13 @@ class Topics:
     --------
     Right on law, wrong on the rest; the questions look alike:
 
-    >>> topics, phi, own = Topics(), np.array([1.0, 0.0]), np.ones((1, 1))
-    >>> sums = Sums(1, topic_sums(rank=2, rate=0.0, mixing_rate=0.0))
+    >>> topics, phi, ones = Topics(), np.array([1.0, 0.0]), np.ones((2, 1))
+    >>> sums = Sums(1, topic_sums(rank=2, rate=0.0, fast=0.0, mixing_rate=0.0))
     >>> for _ in range(20):
-    ...     topics.write(sums, phi, ("law",), np.array([[1.0], [1.0]]), np.ones(1))
-    ...     topics.write(sums, phi, ("sport",), np.array([[-1.0], [1.0]]), np.ones(1))
+    ...     topics.write(sums, phi, ("law",), np.array([[1.0], [1.0]]), ones)
+    ...     topics.write(sums, phi, ("sport",), np.array([[-1.0], [1.0]]), ones)
     >>> of_text, zero, one = np.array([[0.0], [40.0]]), np.zeros(1), np.ones(1)
-    >>> found = topics.read(sums, phi, ("law",), of_text, of_text, zero, zero, one, one, 40.0 * one, 5.0)
+    >>> found = topics.read(sums, phi, ("law",), of_text, zero, zero, ones, one, 40.0 * one, 5.0)
     >>> found.mean.round(2).tolist()
     [0.43]
     """
