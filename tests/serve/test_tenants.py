@@ -2,16 +2,18 @@
 
 import asyncio
 import socket
+import time
 
 import httpx2
 import pytest
+from starlette.exceptions import HTTPException
 
 from serve.conftest import bearer, served
 from serve.gateway.conftest import serving
 from sigma_mem.serve import ServerConfig, create_app, routes
 from sigma_mem.serve.calls import is_short
 from sigma_mem.serve.config import RequestLimits
-from sigma_mem.serve.guard import LoopTime
+from sigma_mem.serve.guard import LimitedBody, LoopTime
 from sigma_mem.serve.keys import add_key
 
 
@@ -122,6 +124,39 @@ def test_a_key_may_hold_up_others_for_a_tenth_of_the_time_and_less_in_long_steps
     assert not spent.is_spent("bob")
     now[0] = 5.0
     assert not spent.is_spent("mallory")
+
+
+def test_a_key_may_send_so_many_megabytes_a_second_while_others_call():
+    spent = LoopTime(clock=lambda: 0.0)
+
+    async def megabyte():
+        return {"type": "http.request", "body": 1_000_000 * b"x"}
+
+    async def send(times):
+        for _ in range(times):
+            spent.took("bob", 1e-4)
+            await LimitedBody(megabyte, 4_000_000, spent, "mallory")()
+
+    asyncio.run(send(40))
+    with pytest.raises(HTTPException, match="wait, or send less"):
+        asyncio.run(send(1))
+    assert not spent.is_spent("bob")
+
+
+def test_who_is_above_its_rate_waits_for_the_refusal():
+    async def flood():
+        app = create_app(ServerConfig(log="off", limits=RequestLimits(rate=1.0)))
+        async with httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(app), base_url="http://localhost"
+        ) as http:
+            while (await http.get("/v1/memory")).status_code == 200:
+                pass
+            begun = time.monotonic()
+            assert (await http.get("/v1/memory")).status_code == 429
+            await app.state.context.memories.close()
+            return time.monotonic() - begun
+
+    assert asyncio.run(flood()) >= 0.09
 
 
 @pytest.mark.parametrize("question", [30_000 * "x", [{"role": "user", "content": 30_000 * "x"}]])

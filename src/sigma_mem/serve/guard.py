@@ -3,6 +3,7 @@
 Every route declares a role; a route that declares none stops the start.
 """
 
+import asyncio
 import math
 import re
 import secrets
@@ -139,6 +140,8 @@ _LONG = 16_384  # bytes of a body that may take long to read
 _STEP, _LONG_STEP = 2.0, 10.0  # ms for which a request holds up others: below the first nobody notices
 _HELD = 100.0  # ms a second for which one key may do so for longer; those of long steps count tenfold
 _NEAR, _LONG_NEAR = 1.0, 30.0  # seconds after another key's request in which steps, and long ones, count
+_READ = 5e-9  # seconds that a byte of a long body counts: threads that read it share the GIL with others
+_BEFORE_REFUSAL = 0.1  # seconds that a caller above its rate waits for the refusal, so that it sends no flood
 _HELD_UP = "the last long requests of this key took too much time to read; wait, or send less at once"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 PAGE = "/dashboard/"
@@ -203,13 +206,15 @@ class Guard:
         try:
             self._check(scope)
             caller = scope["principal"] and scope["principal"].name  # without a key no body is read
-            body = _LimitedBody(receive, self._limits.body_bytes, partial(self._held.is_spent, caller))
+            body = LimitedBody(receive, self._limits.body_bytes, self._held, caller)
             with self._place(caller, scope["path"]):
                 await _timed(self._app(scope, body, answer), partial(self._held.took, caller))
         except SigmaMemError as error:
             if status:
                 raise
             code, content, more = refusal(error)
+            if code == 429 and "sigma_mem.route" not in scope:
+                await asyncio.sleep(_BEFORE_REFUSAL)
             await error_response(scope["path"], code, content, more)(scope, receive, answer)
         finally:
             self._metrics.running -= 1
@@ -412,21 +417,24 @@ def _too_large(limit: int) -> RefusedError:
     return RefusedError(413, "body_too_large", f"the body has more than {limit} bytes; send less at once")
 
 
-class _LimitedBody:
+class LimitedBody:
     """`receive`, until more arrived than a body may hold; a long one may be refused once it is whole."""
 
-    def __init__(self, receive: Receive, limit: int, held_up: Callable[[], bool]) -> None:
-        self._receive, self._limit, self._held_up = receive, limit, held_up
+    def __init__(self, receive: Receive, limit: int, held: LoopTime, caller: str | None) -> None:
+        self._receive, self._limit, self._held, self._caller = receive, limit, held, caller
         self._bytes = 0
 
     async def __call__(self) -> Message:
+        """The next part of the body; refuses one that is too long, or comes too soon after others."""
         message = await self._receive()
         if message["type"] == "http.request":  # FastAPI lets only HTTPException pass while it reads a body
             self._bytes += len(message.get("body", b""))
             if self._bytes > self._limit:
                 raise HTTPException(413, str(_too_large(self._limit)))
-            if self._bytes > _LONG and not message.get("more_body", False) and self._held_up():
-                raise HTTPException(429, _HELD_UP, {"retry-after": "5"})
+            if self._bytes > _LONG and not message.get("more_body", False):
+                if self._held.is_spent(self._caller):
+                    raise HTTPException(429, _HELD_UP, {"retry-after": "5"})
+                self._held.took(self._caller, _READ * self._bytes)
         return message
 
 
