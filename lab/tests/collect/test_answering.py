@@ -25,7 +25,7 @@ from sigma_mem.cli.app import run
 def ask(
     questions: Path, *arguments: str, peers: dict[str, str], code: int = 0, **settings: Any
 ) -> list[dict[str, Any]]:
-    """Run the command beside the questions and return the records it wrote; settings are of every peer."""
+    """Run the command in the questions' folder, with these settings for every peer; the records it wrote."""
     out, file = questions.with_name("a.jsonl.gz"), questions.with_name("peers.toml")
     shared = {"retries": 2, "timeout": 5, "backoff": 0.01, **settings}
     lines = ["[defaults]", *(f"{name} = {json.dumps(value)}" for name, value in shared.items())]

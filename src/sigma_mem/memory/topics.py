@@ -249,7 +249,7 @@ class Topics:
         fresh : array (2, P)
             Factors that make sums at the slowest and the fast rate those of the labels that they are worth.
         decayed : array (P,)
-            Factor that makes sums at the slowest rate those as of now.
+            Factor by which sums at the slowest rate have decayed by now.
         most : array (P,)
             Labels of every peer, whatever their age.
         """
